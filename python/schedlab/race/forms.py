@@ -119,7 +119,12 @@ def notes(standings: Sequence[Standing]) -> list[str]:
             f"The clock is too coarse for {plan.places(too_short)}: a round took no time, so there"
             " are no ratios to it. Race more loops, with -l."
         )
-    if (step := _clock_step(standings)) > 1:
+    # What the clock of single operations goes forward by divides all their percentiles: 1 where
+    # steps are no whole ticks, 0 if it timed none.
+    singles = [row.single for one in standings for row in one.rows.values() if row.single]
+    singles += [value for one in singles for value in one.values() if isinstance(value, dict)]
+    step = math.gcd(*(int(single[name]) for single in singles for name in PERCENTILES))
+    if step > 1:
         said.append(
             f"The clock goes forward {step} ticks at a time, so single operations that differ by"
             " one such step, or a pop and a push by two, may have taken as long."
@@ -142,14 +147,6 @@ def notes(standings: Sequence[Standing]) -> list[str]:
             " suffer least; for times to quote, race on an idle machine."
         )
     return said
-
-
-def _clock_step(standings: Sequence[Standing]) -> int:
-    """The step, in ticks, of the clock that times single operations, which divides all percentiles:
-    1 where steps are no whole ticks, 0 if it timed none."""
-    singles = [row.single for one in standings for row in one.rows.values() if row.single]
-    singles += [value for one in singles for value in one.values() if isinstance(value, dict)]
-    return math.gcd(*(int(single[name]) for single in singles for name in PERCENTILES))
 
 
 def published_texts(row: Beside) -> list[str]:

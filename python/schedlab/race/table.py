@@ -3,6 +3,7 @@
 Every table fits 80 columns or is cut into several.
 """
 
+import functools
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -37,7 +38,9 @@ def print_race(standings: Sequence[Standing], machine: plan.Machine) -> None:
         print_data(f"{title}: {forms.unit_of(of_title[0].heat)}")
         if of_title[0].heat.spec.is_timed_alone:
             _print_times(of_title)
-            _print_apart(of_title)
+            operations = plan.TIMED_ALONE[of_title[0].heat.spec.workload]
+            _print_rows(of_title, functools.partial(forms.apart_text, operations=operations))
+            print_data(f"{forms.PERCENTILES[forms.TAIL]} of each alone: {', '.join(operations)}\n")
         else:
             _print_answer(of_title)
             _print_times(of_title)
@@ -108,12 +111,6 @@ def _print_rows(
         for head, one, form in told
     }
     _print_grid([forms.marked(name, standings) for name in names], columns, left=["n"])
-
-
-def _print_apart(standings: Sequence[Standing]) -> None:
-    operations = plan.TIMED_ALONE[standings[0].heat.spec.workload]
-    _print_rows(standings, lambda row: forms.apart_text(row, operations))
-    print_data(f"{forms.PERCENTILES[forms.TAIL]} of each alone: {', '.join(operations)}\n")
 
 
 def _print_counters(standings: Sequence[Standing]) -> None:
