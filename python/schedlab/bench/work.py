@@ -51,8 +51,7 @@ class CampaignRun:
     tally: Tally = field(init=False)
 
     def __post_init__(self) -> None:
-        made = self.kept.repetitions(self.campaign.id)
-        self.tally = Tally(self.plan, self.campaign.series, made)
+        self.tally = Tally(self.plan, self.campaign.series, self.kept.repetitions(self.campaign.id))
 
     def title(self, turn: Turn) -> str:
         """A turn in a few words, for a line of progress."""

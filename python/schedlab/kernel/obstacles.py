@@ -74,8 +74,7 @@ def libelf(is_needed: bool, roots: Sequence[Path] = LIBRARY_ROOTS) -> Finding:
     paths = (path for root, pattern in patterns for path in root.glob(pattern))
     found = next(map(str, paths), None)
     if found or is_needed:
-        to_do = "apt-get install libelf-dev"
-        return _found_or(KERNEL, "libelf-dev", found, "no libelf.a", to_do)
+        return _found_or(KERNEL, "libelf-dev", found, "no libelf.a", "apt-get install libelf-dev")
     return Finding(KERNEL, "libelf-dev", "note", "no libelf.a; only building the guest needs it")
 
 

@@ -54,8 +54,7 @@ class Independence:
     @property
     def neighbours_are_alike(self) -> bool:
         """Whether runs are shown to be like those before them, so that they are worth fewer."""
-        shown = self.ljung_box_p is not None and self.ljung_box_p < SIGNIFICANT
-        return shown and self.lag_1 > 0
+        return self.ljung_box_p is not None and self.ljung_box_p < SIGNIFICANT and self.lag_1 > 0
 
     @property
     def worth(self) -> float:
