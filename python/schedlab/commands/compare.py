@@ -62,8 +62,9 @@ def compare_verb(
         raise SchedlabError("--timeline and --scenario are of a report", "add --report FILE.html")
     cells = expand(asked)
     wish = timelines.Wish(looked_at or (), scenario or "")
+    labels = list(dict.fromkeys(cell.policy.label for cell in cells))
     # Better before a long sweep than after it.
-    wish.refuse_unknown(*timelines.labels_and_places(cells))
+    wish.refuse_unknown(labels, [(cell.machine.name, cell.workload.varied) for cell in cells])
     with Store(store) as opened:
         making = begin(asked, cells, opened, options.command())
         try:

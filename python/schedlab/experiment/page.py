@@ -57,7 +57,7 @@ def render(answer: Answer, timelines: Timelines | None = None) -> str:
         looks=looks,
         baseline=study.policies[0],
         panel_sentences=panel_sentences(study, equal),
-        growths=_growth_texts(study),
+        growths=list(_growth_texts(study)),
         verdicts=[contrast.verdict for contrast in study.contrasts],
         verdict_words=list(estimates.Verdict),
         is_exact=all(makespan.n > 1 and makespan.sd == 0 for makespan in study.makespans),
@@ -79,19 +79,16 @@ def render(answer: Answer, timelines: Timelines | None = None) -> str:
 # --- words and numbers ----------------------------------------------------------------------------
 
 
-def _growth_texts(study: Study) -> list[str]:
+def _growth_texts(study: Study) -> Iterator[str]:
     """Of each policy the power by which time grows, or from which to which on several panels."""
-    texts = []
     for policy in study.policies:
         growths = [panel.growth[policy] for panel in study.panels if policy in panel.growth]
         exponents = [growth.exponent for growth in growths]
         if len(growths) == 1:
             text = ratio_text(exponents[0], growths[0].low, growths[0].high)
-            texts.append(f"{text} for {policy}")
+            yield f"{text} for {policy}"
         elif growths:
-            ends = f"{ratio_text(min(exponents))} to {ratio_text(max(exponents))}"
-            texts.append(f"{ends} for {policy}")
-    return texts
+            yield f"{ratio_text(min(exponents))} to {ratio_text(max(exponents))} for {policy}"
 
 
 def message_of(record: RunRecord) -> str:

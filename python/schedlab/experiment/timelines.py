@@ -68,12 +68,6 @@ class Wish:
 ANY = Wish()
 
 
-def labels_and_places(cells: Sequence[Cell]) -> tuple[list[str], list[Place]]:
-    """Of an experiment, for `Wish.refuse_unknown` before any of its cells has run."""
-    labels = list(dict.fromkeys(cell.policy.label for cell in cells))
-    return labels, [(cell.machine.name, cell.workload.varied) for cell in cells]
-
-
 @dataclass(frozen=True)
 class RunPair:
     """Runs to look at, in one scenario and of one seed; `why` these policies, for a caption."""

@@ -157,7 +157,7 @@ def race_json(standings: Sequence[Standing], machine: plan.Machine, rows: Sequen
         "heats": [_heat_json(standing, pace) for standing in standings],
         "published": [asdict(row) for row in rows],
         "remarks": list(REMARKS) if rows else [],
-        "notes": forms.notes(standings),
+        "notes": list(forms.notes(standings)),
     }
 
 
