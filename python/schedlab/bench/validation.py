@@ -93,9 +93,8 @@ class DuelTimes:
         # Statistics take longer to load than most verbs take to run.
         from schedlab.statistics.estimates import median_estimate
 
-        real, ours = (
-            [getattr(run, what) for run in runs] for runs in (self.measured, self.simulated)
-        )
+        real = [getattr(run, what) for run in self.measured]
+        ours = [getattr(run, what) for run in self.simulated]
         errors = [100 * (of / one - 1) for of, one in zip(ours, real, strict=True)]
         return median_estimate(real), statistics.median(ours), median_estimate(errors)
 

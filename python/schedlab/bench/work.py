@@ -52,6 +52,8 @@ class CampaignRun:
 
     def __post_init__(self) -> None:
         self.tally = Tally(self.plan, self.campaign.series, self.kept.repetitions(self.campaign.id))
+        # As `Boots` has several.
+        self.tallies = [self.tally]
 
     def title(self, turn: Turn) -> str:
         """A turn in a few words, for a line of progress."""
@@ -129,11 +131,6 @@ class RunHere(CampaignRun):
                     # Decided now: a case may have failed for good in its warm-up.
                     if not self._has_failed(turn.case, policy):
                         self._make(turn)
-
-    @property
-    def tallies(self) -> list[Tally]:
-        """What was made, and what remains."""
-        return [self.tally]
 
     @property
     def is_complete(self) -> bool:

@@ -271,8 +271,6 @@ def _is_costly(problem: Mapping) -> bool:
 
 
 def _make(trials: Sequence[Trial], findings: Findings, jobs: int, progress: Progress) -> None:
-    """Makes trials, `jobs` at a time, and adds what comes of each to `findings`."""
-
     def tell_slow(trial: Trial) -> None:
         progress.note(f"note: {trial.say()}: still at work; Ctrl-C stops it")
 
@@ -291,7 +289,6 @@ def _make(trials: Sequence[Trial], findings: Findings, jobs: int, progress: Prog
 
 
 def _again(violation: Mapping, policy: Checked) -> str:
-    """The command that shows a violation again."""
     words = ["schedlab", "check", policy.given, *policy.set_words, "--only", violation["check"]]
     if violation["seed"] is not None:
         words += ["--seeds", "1", "--seed", str(violation["seed"])]

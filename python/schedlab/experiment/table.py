@@ -197,14 +197,10 @@ def print_verdicts(judged: Sequence[verdicts.Judged]) -> None:
     for column in ("published", "simulated", "claimed"):
         table.add_column(column, justify="right")
     table.add_column("verdict", max_width=SAYS_COLUMNS_MAX)
-    forms = (
-        verdicts.published_text,
-        verdicts.simulated_text,
-        verdicts.bounds_text,
-        verdicts.verdict_text,
-    )
+    numbers = (verdicts.published_text, verdicts.simulated_text, verdicts.bounds_text)
     for one in judged:
-        table.add_row(*map(escape, (one.says, *(form(one) for form in forms))))
+        texts = (one.says, *(form(one) for form in numbers), verdicts.verdict_text(one))
+        table.add_row(*map(escape, texts))
     tables.print_table(table)
     print_data(
         "verdict: reproduced if the 95 % interval [ ] lies within what is claimed, not reproduced"

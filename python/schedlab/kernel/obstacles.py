@@ -129,8 +129,6 @@ def running_kernel(sys: Path = Path("/sys")) -> Iterator[Finding]:
         found = f"{release}, no scheduler attached"
     elif now:
         attached = now.ops or "a scheduler"
-        missing, to_do = (
-            f"{release}, {attached} is attached ({now.state})",
-            f"stop {attached} first",
-        )
+        missing = f"{release}, {attached} is attached ({now.state})"
+        to_do = f"stop {attached} first"
     yield _found_or(HOST, "sched_ext", found, missing, to_do)

@@ -271,7 +271,6 @@ def _asked(given: Mapping[str, Any]) -> Experiment:
 
 
 def _values(name: str, given: Iterable[Any]) -> tuple[values.Value, ...]:
-    """The values of a varied parameter."""
     hint = "give several values, as in {'groups': [1, 2, 4]} or range(25, 101, 25)"
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise BadValue(f"vary {name}", given, "is one value", hint)

@@ -65,9 +65,7 @@ def print_columns(columns: Sequence, build: Callable[[Sequence], Table]) -> None
     """
     rest = list(columns)
     while rest:
-        nr = len(rest)
-        while nr > 1 and not fits(build(rest[:nr])):
-            nr -= 1
+        nr = next((nr for nr in range(len(rest), 1, -1) if fits(build(rest[:nr]))), 1)
         print_table(build(rest[:nr]))
         rest = rest[nr:]
 
