@@ -103,7 +103,7 @@ def _tell(
         shown = timelines.of_study(answer.study, lambda: making.cells, wish, note)
         page.write(report_path, answer, shown)
         note(f"report: {report_path}")
-    # Then chance played no part, and an interval of no width looks like certainty.
+    # With one digest in each cell chance played no part: no width of an interval is no certainty.
     cells = [(record.policy, record.machine, str(record.varied)) for record in making.records]
     different = {*zip(cells, (record.digest for record in making.records), strict=True)}
     if len(set(cells)) == len(different) < len(cells):

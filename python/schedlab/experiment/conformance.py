@@ -204,11 +204,9 @@ class Findings:
         problems = [row["problem"] for row in self.rows if row["property"] == "sound"]
         problems += [scope["failed"] and scope["failed"]["problem"] for scope in self.small]
         problems += [failed["problem"] for failed in self.random["failed"]]
-        if self.random["tried"] > len(self.random["failed"]):
-            return None
-        if not all(problem and problem["kind"]["what"] == "refused" for problem in problems):
-            return None
-        return problems[0]["message"] if problems else None
+        has_begun = self.random["tried"] > len(self.random["failed"])
+        are_refused = all(problem and problem["kind"]["what"] == "refused" for problem in problems)
+        return problems[0]["message"] if problems and are_refused and not has_begun else None
 
     def to_shrink(self) -> list[int]:
         """The first failing random scenario of each kind, unless it takes too long to shrink."""

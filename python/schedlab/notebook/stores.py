@@ -242,9 +242,8 @@ class Campaigns(Paged):
 
         with Store(self.store, read_only=True) as kept:
             measured = Measurements(kept)
-            return answers.rows(
-                measured, choose_suite(measured.campaigns(), self.suite, self.store)
-            )
+            chosen = choose_suite(measured.campaigns(), self.suite, self.store)
+            return answers.rows(measured, chosen)
 
     def __repr__(self) -> str:
         return f"<schedlab measurements of {self.suite} in {self.store}>"
