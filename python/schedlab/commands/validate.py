@@ -1,5 +1,6 @@
 """The verb `schedlab validate`: this machine beside its own simulation."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import click
@@ -16,6 +17,16 @@ from schedlab.statistics import digits
 OFF_MAX_PERCENT = 15.0
 # An error in percent, and its 95 % interval.
 ERROR = "{0.median:+.1f} [{0.low:+.1f}, {0.high:+.1f}]"
+
+
+def _print(times: Sequence[DuelTimes], machine: str) -> None:
+    """Times, errors and CPU times beside each other, or below where that is too wide."""
+    rows = {one.name: _cells(one) for one in times}
+    heads = rows[times[0].name]
+    columns = [(head, {name: row[head] for name, row in rows.items()}) for head in heads]
+    groups = [columns[at : at + 2] for at in range(0, len(columns), 2)]
+    click.echo(f"{POLICY} on {machine}: simulated beside measured here")
+    tables.print_policy_rows(list(rows), "benchmark", groups)
 
 
 def _cells(one: DuelTimes) -> dict[str, str]:
@@ -56,11 +67,5 @@ def validate_verb(machine, repeat, program, as_json) -> bool:
         rows = [one.as_json() for one in times]
         tables.print_json({"policy": POLICY, "machine": name, "benchmarks": rows})
     else:
-        rows = {one.name: _cells(one) for one in times}
-        heads = rows[times[0].name]
-        columns = [(head, {name: row[head] for name, row in rows.items()}) for head in heads]
-        # Times, errors and CPU times beside each other, or below where that is too wide.
-        groups = [columns[at : at + 2] for at in range(0, len(columns), 2)]
-        click.echo(f"{POLICY} on {name}: simulated beside measured here")
-        tables.print_policy_rows(list(rows), "benchmark", groups)
+        _print(times, name)
     return any(abs(one.of("wall_s")[2].median) > OFF_MAX_PERCENT for one in times)
