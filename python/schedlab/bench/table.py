@@ -87,9 +87,7 @@ def _compared_cells(one: Answer) -> Cells:
 def _together_cells(one: Together) -> Cells:
     return {
         "measured on": one.name,
-        "against": one.against,
-        "over": one.over,
-        "change": one.change,
+        **attributes(one, "against", "over", "change"),
         "verdict": one.word,
         "df": str(one.result.degrees_of_freedom),
         "p": p_number(one.p_table),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab import catalogue, values, whole_file
+from schedlab.digests import attributes
 from schedlab.errors import SchedlabError, refuse_unknown
 from schedlab.experiment import sweep
 from schedlab.experiment.cells import parse_settings
@@ -244,9 +245,7 @@ class Findings:
         return {
             "policy": self.policy.label,
             "tunables": self.policy.tunables,
-            "rows": self.rows,
-            "small": self.small,
-            "random": self.random,
+            **attributes(self, "rows", "small", "random"),
             "untried": [trial.say() for trial in self.untried],
             "violations": [
                 {name: v.get(name) for name in ("check", "what", "seed", "again", "replay")}
