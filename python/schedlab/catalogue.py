@@ -10,7 +10,7 @@ import hashlib
 import importlib.util
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -286,10 +286,9 @@ def load_workload(path: str | Path, parameters: dict[str, str]):
     return native().load_workload(str(path), parameters)
 
 
-def policy_rows(broken: Callable[[Exception], None]) -> list[dict]:
+def policy_rows(broken: Callable[[Exception], None]) -> Iterator[dict]:
     """Every shipped policy: name, idea, source, tunables with what its name alone means, sets. One
     that cannot be compiled is left out, and `broken` is told why."""
-    rows = []
     for name, path in names(POLICIES).items():
         try:
             policy = load_policy(path)
@@ -301,24 +300,19 @@ def policy_rows(broken: Callable[[Exception], None]) -> list[dict]:
         row["tunables"] = [
             one | {"default": plain.get(one["name"], one["default"])} for one in policy.tunables
         ]
-        rows.append(row | {"sets": policy.sets})
-    return rows
+        yield row | {"sets": policy.sets}
 
 
-def machine_rows() -> list[dict]:
+def machine_rows() -> Iterator[dict]:
     """Every machine: name, cpus, hz (clock ticks a second), description, source."""
-    rows = []
     for name, path in names(MACHINES).items():
         machine = load_machine(path)
         size = {"cpus": machine.nr_cpus, "hz": machine.hz}
-        rows.append({"name": name, **size, "description": machine.description, "source": str(path)})
-    return rows
+        yield {"name": name, **size, "description": machine.description, "source": str(path)}
 
 
-def workload_rows() -> list[dict]:
+def workload_rows() -> Iterator[dict]:
     """Every workload: name, description, source, parameters with default and meaning."""
-    rows = []
     for name, path in names(WORKLOADS).items():
         of = {"description": load_workload(path, {}).description, "source": str(path)}
-        rows.append({"name": name, **of, "parameters": native().workload_parameters(path)})
-    return rows
+        yield {"name": name, **of, "parameters": native().workload_parameters(path)}

@@ -139,7 +139,6 @@ def _run() -> int:
 
 
 def _interrupted(why: BaseException | None) -> int:
-    """Says so once."""
     _ignore_signals()
     print("interrupted", file=sys.stderr)
     return EXIT_TERMINATED if isinstance(why, Terminated) else EXIT_INTERRUPTED

@@ -1,4 +1,5 @@
-"""Values as the store and its keys have them: equal values as equal texts, and times as texts."""
+"""Values as stores, their keys and tables have them: equal values as equal texts, times as texts,
+and what a thing knows by the names of columns."""
 
 import hashlib
 import json
@@ -21,6 +22,18 @@ def timestamp(ago_ns: int = 0) -> str:
     """Now, or so long ago, in UTC to the millisecond."""
     then = datetime.now(UTC) - timedelta(microseconds=ago_ns / 1e3)
     return then.isoformat(timespec="milliseconds")
+
+
+def attributes(thing: Any, *names: str) -> dict[str, Any]:
+    """Attributes of a thing by their names; None of all of them where there is no thing."""
+    return {name: thing and getattr(thing, name) for name in names}
+
+
+def ends(name: str, estimate: Any, value: str = "mean") -> dict[str, float | None]:
+    """NAME, NAME_low and NAME_high of what has a 95 % interval around its `value`; None of all of
+    them where there is no estimate."""
+    columns = {name: value, f"{name}_low": "low", f"{name}_high": "high"}
+    return {column: estimate and getattr(estimate, of) for column, of in columns.items()}
 
 
 def flat(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:

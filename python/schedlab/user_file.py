@@ -50,8 +50,7 @@ def what_it_is(path: Path) -> str | None:
     try:
         return KINDS.get(stat.S_IFMT(path.stat().st_mode))
     except FileNotFoundError:
-        is_link = path.is_symlink()
-        return f"is a link to {path.readlink()}, which {MISSING}" if is_link else MISSING
+        return f"is a link to {path.readlink()}, which {MISSING}" if path.is_symlink() else MISSING
     except OSError as error:
         is_loop = error.errno == errno.ELOOP
         return "is a loop of links" if is_loop else f"cannot be reached: {error.strerror}"

@@ -131,6 +131,11 @@ class CaseRow:
         return self.name.split(" ")[0]
 
     @property
+    def by_name(self) -> dict[str, list[float]]:
+        """The values of each setup that has any, by its name."""
+        return {self.names[of]: one.values for of, one in self.samples.items() if one.values}
+
+    @property
     def first(self) -> Setup | None:
         """What the others are compared with: the first that has values."""
         return next((setup for setup, one in self.samples.items() if one.values), None)
@@ -187,7 +192,7 @@ class CaseRow:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Answer(evidence.Worded):
     """One setup against the first of its row; `verdict` heeds `p_table`, that of all answers."""
 
     row: CaseRow
@@ -195,11 +200,6 @@ class Answer:
     pair: evidence.Pair
     p_table: float | None
     verdict: Verdict
-
-    @property
-    def word(self) -> str:
-        """The verdict as it is printed."""
-        return evidence.WORDS[self.verdict]
 
 
 def answers(rows: Sequence[CaseRow]) -> list[Answer]:

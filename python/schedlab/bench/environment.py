@@ -74,8 +74,7 @@ class Reading:
         """Reads everything, in a fraction of a millisecond."""
         # Next to each other: what is read for the rest takes CPU time, too.
         at_ns, ours_ns, (busy_ns, steal_ns) = time.monotonic_ns(), _ours_ns(pid), _cpu_time()
-        frequency_khz = _numbers(ROOT, "cpu*/cpufreq/scaling_cur_freq")
-        state = {**_state(ROOT), "frequency_khz": frequency_khz}
+        state = {**_state(ROOT), "frequency_khz": _numbers(ROOT, "cpu*/cpufreq/scaling_cur_freq")}
         return cls(at_ns, busy_ns, steal_ns, _throttle_count(ROOT), state, ours_ns, pid)
 
     def since(self, children_ns: int = 0) -> tuple[Reading, dict[str, Any]]:
@@ -189,41 +188,30 @@ def warnings(facts: Mapping[str, Any]) -> list[Warned]:
         busy = f"load average {load[0]:.2f} on {nr_cpus} CPUs"
     elif waited_percent is not None and waited_percent > PRESSURE_PERCENT_MAX:
         busy = f"tasks waited for a CPU in {waited_percent:.0f} % of the last ten seconds"
-    rows = (
-        (
-            facts["governor"] not in (None, "performance"),
-            f"the frequency governor is {facts['governor']}: speed follows load",
-            "cpupower frequency-set --governor performance",
-        ),
-        (
-            busy,
-            f"this machine is busy: {busy}",
-            "stop what else runs; repetitions that others disturbed are flagged noisy",
-        ),
-        (
-            facts["throttled"],
-            f"heat slowed the CPU down {facts['throttled']} times since it was started",
-            "cool it, or turn turbo off; repetitions that it happens in are flagged noisy",
-        ),
-        (
-            facts["turbo"],
-            "turbo is on: speed depends on heat and on how many CPUs are busy",
-            "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo, or echo 0 >"
-            " /sys/devices/system/cpu/cpufreq/boost",
-        ),
-        (
-            facts["mains"] is False,
-            "this machine runs on its battery, which may hold back its speed",
-            "connect it to the mains",
-        ),
-        (
-            facts["machine"]["virtual"],
-            "this is a virtual machine: its host's other work is measured too",
-            "compare ratios only, and only of one machine; time that the host took from it is"
-            " recorded",
-        ),
-    )
-    return [Warned(what, to_do) for is_so, what, to_do in rows if is_so]
+    found = []
+    if facts["governor"] not in (None, "performance"):
+        what = f"the frequency governor is {facts['governor']}: speed follows load"
+        found.append(Warned(what, "cpupower frequency-set --governor performance"))
+    if busy:
+        to_do = "stop what else runs; repetitions that others disturbed are flagged noisy"
+        found.append(Warned(f"this machine is busy: {busy}", to_do))
+    if facts["throttled"]:
+        what = f"heat slowed the CPU down {facts['throttled']} times since it was started"
+        to_do = "cool it, or turn turbo off; repetitions that it happens in are flagged noisy"
+        found.append(Warned(what, to_do))
+    if facts["turbo"]:
+        what = "turbo is on: speed depends on heat and on how many CPUs are busy"
+        folder = f"/{CPU_FOLDER}"
+        to_do = f"echo 1 > {folder}/intel_pstate/no_turbo, or echo 0 > {folder}/cpufreq/boost"
+        found.append(Warned(what, to_do))
+    if facts["mains"] is False:
+        what = "this machine runs on its battery, which may hold back its speed"
+        found.append(Warned(what, "connect it to the mains"))
+    if facts["machine"]["virtual"]:
+        what = "this is a virtual machine: its host's other work is measured too"
+        how = "compare ratios only, and only of one machine"
+        found.append(Warned(what, f"{how}; time that the host took from it is recorded"))
+    return found
 
 
 def condition(facts: Mapping[str, Any]) -> dict[str, str]:
@@ -366,8 +354,7 @@ def _numbers(root: Path, pattern: str) -> list[int] | None:
 
 
 def _texts(root: Path, pattern: str) -> list[str]:
-    texts = map(read_text, sorted((root / CPU_FOLDER).glob(pattern)))
-    return [text for text in texts if text]
+    return list(filter(None, map(read_text, sorted((root / CPU_FOLDER).glob(pattern)))))
 
 
 def _match(pattern: str, path: Path) -> str | None:

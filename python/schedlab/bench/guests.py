@@ -119,15 +119,13 @@ def found(request: Request, tell: Callable[[str], None]) -> list[Guest]:
                 f"kernel {kernel.name} takes no policies: only its own scheduler is measured in it"
             )
         elif objects:
-            way_out = "without --policies each kernel is measured under its own scheduler"
-            if takers:
-                way_out = (
-                    f"with {KERNEL_OWN} among --policies, it is measured under its own scheduler"
-                )
+            without = "without --policies each kernel"
+            which = f"with {KERNEL_OWN} among --policies, it" if takers else without
             raise SchedlabError(
                 f"policy {next(iter(objects))} cannot be loaded into kernel {kernel.name}"
                 f" ({kernel.release}), which has no sched_ext that works",
-                f"name a --kernel that takes policies, see `schedlab kernels list`; {way_out}",
+                "name a --kernel that takes policies, see `schedlab kernels list`;"
+                f" {which} is measured under its own scheduler",
             )
     return guests
 

@@ -120,8 +120,7 @@ def _begin(
 
     series = last_series(kept, campaign)
     if series and request.again:
-        made = kept.repetitions(campaign(series).id)
-        series += Tally(plan, series, made).is_complete
+        series += Tally(plan, series, kept.repetitions(campaign(series).id)).is_complete
     chosen = campaign(max(series, 1))
     kept.begin(chosen)
     values["work"] = directory / "scratch"

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from schedlab.bench.answers import Answer
-from schedlab.statistics import evidence
-from schedlab.statistics.digits import change_percent, number
+from schedlab.statistics.digits import number
 from schedlab.statistics.estimates import Verdict, adjusted, benjamini_hochberg
+from schedlab.statistics.evidence import Worded
 from schedlab.statistics.overall import CELLS_MIN, Overall, Vote, overall, shared_vote
 from schedlab.statistics.samples import by_key
 
@@ -34,7 +34,7 @@ CaseKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class Together(Worded):
     """What `name` is against `against` over several cells, which `over` tells of; `verdict` heeds
     `p_table`, which is adjusted for all that is told together."""
 
@@ -46,15 +46,9 @@ class Together:
     verdict: Verdict
 
     @property
-    def word(self) -> str:
-        """The verdict as it is printed."""
-        return evidence.WORDS[self.verdict]
-
-    @property
     def change(self) -> str:
         """Of the geometric mean, in percent, to the digits that its interval carries."""
-        ratio = self.result.ratio
-        return change_percent(ratio.ratio, ratio.low, ratio.high)
+        return self.result.ratio.change
 
     @property
     def range(self) -> str:
@@ -88,6 +82,7 @@ def together(
         (name, against, over, overall(votes))
         for (name, against), of in _pairs(answers, machines or {}).items()
         for over, votes in _ballots(of)
+        if len(votes) >= CELLS_MIN
     ]
     p_values = adjusted([result.ratio.p_value for *_, result in rows], benjamini_hochberg)
     return [
@@ -113,14 +108,13 @@ def _pairs(
 
 def _ballots(of: Mapping[str, Mapping[CaseKey, Vote]]) -> Iterator[tuple[str, dict[str, Vote]]]:
     """What is voted over, and the votes by name; too few of them say nothing."""
-    ballots = []
     for machine, cases in of.items():
         votes = _by_benchmark(cases)
         where = f" on {machine}" if len(of) > 1 else ""
-        ballots.append((f"{len(votes)} benchmarks{where}", votes))
+        yield f"{len(votes)} benchmarks{where}", votes
     for case in dict.fromkeys(case for cases in of.values() for case in cases):
         votes = {machine: cases[case] for machine, cases in of.items() if case in cases}
-        ballots.append((f"{len(votes)} machines, {case[0]}", votes))
+        yield f"{len(votes)} machines, {case[0]}", votes
     shared = set.intersection(*map(set, of.values()))
     by_machine = {
         machine: _by_benchmark({case: cases[case] for case in cases if case in shared})
@@ -129,8 +123,7 @@ def _ballots(of: Mapping[str, Mapping[CaseKey, Vote]]) -> Iterator[tuple[str, di
     nr_benchmarks = min(map(len, by_machine.values()))
     if nr_benchmarks >= CELLS_MIN:
         votes = {name: shared_vote(list(some.values())) for name, some in by_machine.items()}
-        ballots.append((f"{len(of)} machines, {nr_benchmarks} benchmarks each", votes))
-    yield from (ballot for ballot in ballots if len(ballot[1]) >= CELLS_MIN)
+        yield f"{len(of)} machines, {nr_benchmarks} benchmarks each", votes
 
 
 def _by_benchmark(cases: Mapping[CaseKey, Vote]) -> dict[str, Vote]:

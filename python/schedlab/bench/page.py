@@ -78,7 +78,7 @@ def render(
         setups=setups,
         measured_on=[machines[one] for one in dict.fromkeys(row.machine for row in rows)],
         words=WORDS,
-        headlines=_headlines(answers, machines),
+        headlines=list(_headlines(answers, machines)),
         limits=[*_limits(samples, answers), *limits(rows), *warnings],
         legend=[*table.legend(len(answers)), *(f"noise floor: {one}" for one in floors)],
         verdicts=_verdict_table(answers, machines),
@@ -86,10 +86,10 @@ def render(
         machines=machines,
         together=lines,
         explanation=EXPLANATION,
-        forests=_forests(answers, machines),
-        sections=_sections(rows, looks_of(setups), machines),
+        forests=list(_forests(answers, machines)),
+        sections=list(_sections(rows, looks_of(setups), machines)),
         probabilities=estimates.QUANTILE_LEVELS,
-        environments=_environments(chosen, around, machines),
+        environments=list(_environments(chosen, around, machines)),
         method=_methods(rows, chosen),
         effects=effects,
         blocks=blocks,
@@ -121,11 +121,10 @@ def _panel(name: str, figure: go.Figure, nr_samples: int = 1) -> Panel:
 # ---- all benchmarks together --------------------------------------------------------------------
 
 
-def _headlines(answers: Sequence[Answer], machines: Names) -> list[tuple[str, str]]:
+def _headlines(answers: Sequence[Answer], machines: Names) -> Iterator[tuple[str, str]]:
     """For each setup on each machine, where it is faster, slower or the same, the largest first."""
     groups = by_key(((one.pair.a, one.pair.b, one.row.machine), one) for one in answers)
     several = len({machine for *_, machine in groups}) > 1
-    headlines = []
     for (a, b, machine), of_setup in groups.items():
         parts = []
         for word in Verdict:
@@ -138,9 +137,7 @@ def _headlines(answers: Sequence[Answer], machines: Names) -> list[tuple[str, st
                 part += f": {', '.join(largest)}" + f" and {nr_more} more" * (nr_more > 0)
             parts += [part] * bool(these)
         name = f"{a} against {b}" + f", {machines[machine]}" * several
-        told = f"{'; '.join(parts)} (change of the time taken; below zero is faster)."
-        headlines.append((name, told))
-    return headlines
+        yield name, f"{'; '.join(parts)} (change of the time taken; below zero is faster)."
 
 
 def _limits(samples: Sequence[Sample], answers: Sequence[Answer]) -> Iterator[str]:
@@ -169,8 +166,7 @@ def _verdict_table(answers: Sequence[Answer], machines: Names) -> dict:
     }
 
 
-def _forests(answers: Sequence[Answer], machines: Names) -> list[Panel]:
-    panels = []
+def _forests(answers: Sequence[Answer], machines: Names) -> Iterator[Panel]:
     for machine, name in machines.items():
         these = [one for one in answers if one.row.machine == machine]
         rows = [
@@ -179,30 +175,28 @@ def _forests(answers: Sequence[Answer], machines: Names) -> list[Panel]:
         ]
         against = {one.pair.b for one in these}
         baseline = against.pop() if len(against) == 1 else "the first of each"
-        panels += [_panel(name, forest_figure(rows, baseline))] if rows else []
-    return panels
+        if rows:
+            yield _panel(name, forest_figure(rows, baseline))
 
 
 # ---- each benchmark -----------------------------------------------------------------------------
 
 
-def _sections(rows: Sequence[CaseRow], looks: Looks, machines: Names) -> list[dict[str, Any]]:
+def _sections(rows: Sequence[CaseRow], looks: Looks, machines: Names) -> Iterator[dict[str, Any]]:
     """One benchmark on one machine each: its cases differ in the values of parameters."""
     groups = by_key(((row.machine, row.benchmark), row) for row in rows if row.first)
     several = len({machine for machine, _ in groups}) > 1
-    sections = []
     for (machine, benchmark), cases in groups.items():
         curves, oneways = _curves(cases, looks), []
         for row in cases:
-            samples = {row.names[of]: one.values for of, one in row.samples.items() if one.values}
-            figure = oneway_figure(samples, looks, row.unit)
-            oneways.append(_panel(row.name, figure, len(samples)))
+            values = row.by_name
+            oneways.append(_panel(row.name, oneway_figure(values, looks, row.unit), len(values)))
         measured = [
             ({"case": row.name, "setup": row.names[setup]}, sample)
             for row, setup, sample in bench_answers.samples(cases)
             if sample.values
         ]
-        section = {
+        yield {
             "title": f"{benchmark}, {machines[machine]}" if several else benchmark,
             "unit": cases[0].unit,
             "higher_is_better": cases[0].higher_is_better,
@@ -212,8 +206,6 @@ def _sections(rows: Sequence[CaseRow], looks: Looks, machines: Names) -> list[di
             "quantiles": [place | _quantiles(sample) for place, sample in measured],
             "boots": [place | boot for place, sample in measured for boot in _boots(sample)],
         }
-        sections.append(section)
-    return sections
 
 
 def _quantiles(sample: Sample) -> dict[str, Any]:
@@ -289,24 +281,21 @@ def _methods(rows: Sequence[CaseRow], chosen: Sequence[Campaign]) -> dict[str, A
     }
 
 
-def _environments(chosen: Sequence[Campaign], around: Around, machines: Names) -> list[dict]:
+def _environments(chosen: Sequence[Campaign], around: Around, machines: Names) -> Iterator[dict]:
     """Of each machine, a table with a column for each kernel, scheduler and label."""
-    environments = []
     for machine, name in machines.items():
         columns: dict[Setup, list[Surroundings]] = {}
         for campaign in chosen:
             if campaign.condition["machine"] == machine:
                 setup = bench_answers.setup_of(campaign)
                 columns.setdefault(setup, []).extend(around[campaign.id])
-        environment = {
+        yield {
             "machine": name,
             "heads": list(bench_answers.names_of(list(columns)).values()),
             "boots": [len({one.facts["boot_id"] for one in of}) for of in columns.values()],
             "rows": [(fact, [_told(*how, of) for of in columns.values()]) for fact, *how in FACTS],
             "warnings": _warned([one for these in columns.values() for one in these]),
         }
-        environments.append(environment)
-    return environments
 
 
 def _warned(around: Sequence[Surroundings]) -> list[tuple[str, str]]:

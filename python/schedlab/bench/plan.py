@@ -153,8 +153,7 @@ class Tally:
     @property
     def nr_made_up(self) -> int:
         """How many of these are there because others were disturbed."""
-        nr_asked = len(self.plan.policies) * sum(self.plan.repetitions.values())
-        return self.nr_planned - nr_asked
+        return self.nr_planned - len(self.plan.policies) * sum(self.plan.repetitions.values())
 
     @property
     def is_complete(self) -> bool:

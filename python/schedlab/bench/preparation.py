@@ -107,8 +107,7 @@ def prepared(
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
     tell(f"preparing {made.name} in {folder}, once, which may take minutes")
-    command = fill(made.command, {**given, **parameters, "work": folder})
-    ended = run(command, made.timeout_s, folder)
+    ended = run(fill(made.command, {**given, **parameters, "work": folder}), made.timeout_s, folder)
     if ended.failure:
         lines = (ended.stderr.strip() or ended.stdout.strip()).splitlines()[-LINES_TOLD:]
         raise SchedlabError(

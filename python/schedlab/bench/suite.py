@@ -240,7 +240,6 @@ def _name(table: Table) -> str:
 
 
 def _command(table: Table, key: str, default: str | None = None) -> Command:
-    """A text for the shell, or a list of a program and its arguments."""
     hint = 'write "a text for the shell", or ["program", "argument"]'
     command = table.get(key, (str, list), "a command", hint, default)
     parts = [command] if isinstance(command, str) else command

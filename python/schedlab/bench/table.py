@@ -12,6 +12,7 @@ from schedlab.bench import answers
 from schedlab.bench.answers import Answer, CaseRow, Sample, Setup, samples
 from schedlab.bench.limits import limits
 from schedlab.bench.overall import EXPLANATION, Together, together
+from schedlab.digests import attributes, ends
 from schedlab.report.forms import DASH
 from schedlab.report.tables import print_columns
 from schedlab.shown import print_data
@@ -86,9 +87,7 @@ def _compared_cells(one: Answer) -> Cells:
 def _together_cells(one: Together) -> Cells:
     return {
         "measured on": one.name,
-        "against": one.against,
-        "over": one.over,
-        "change": one.change,
+        **attributes(one, "against", "over", "change"),
         "verdict": one.word,
         "df": str(one.result.degrees_of_freedom),
         "p": p_number(one.p_table),
@@ -114,8 +113,7 @@ def _print_cells(title: str, lines: Sequence[Cells]) -> None:
         for head in left_heads:
             table.add_column(head, overflow="fold")
         for head in heads:
-            justify = "left" if head in WORDS else "right"
-            table.add_column(head, justify=justify, no_wrap=True)
+            table.add_column(head, justify="left" if head in WORDS else "right", no_wrap=True)
         for line in lines:
             table.add_row(*(escape(line[head]) for head in (*left_heads, *heads)))
         return table
@@ -173,21 +171,16 @@ def _sample_json(row: CaseRow, setup: Setup, sample: Sample) -> dict[str, Any]:
     centre, geometric = sample.estimate, sample.geometric
     return {
         "benchmark": row.name,
-        "suite": row.suite,
-        "digest": row.digest,
-        "machine": row.machine,
-        "unit": row.unit,
+        **attributes(row, "suite", "digest", "machine", "unit"),
         "kernel": setup.kernel,
         "kernel_version": setup.version,
-        "scheduler": setup.scheduler,
-        "policy": setup.policy,
-        "label": setup.label,
+        **attributes(setup, "scheduler", "policy", "label"),
         "values": sample.values,
         "noisy": sample.nr_noisy,
         "failed": sample.nr_failed,
         "earlier": row.nr_earlier,
         "boots": sample.nr_boots,
-        **{name: centre and getattr(centre, name) for name in ("median", "low", "high")},
+        **attributes(centre, "median", "low", "high"),
         "geometric_mean": geometric and geometric.mean,
         "sd_log": geometric and geometric.sd,
         "mad_log": sample.mad,
@@ -197,25 +190,19 @@ def _sample_json(row: CaseRow, setup: Setup, sample: Sample) -> dict[str, Any]:
 
 def _answer_json(answer: Answer) -> dict[str, Any]:
     pair, comparison = answer.pair, answer.row.comparison
-    ratio, medians, resampled = pair.ratio, pair.medians, pair.resampled
-    of_ratio = ("ratio", "low", "high", "p_value", "log_error")
     return {
         "against": pair.b,
-        **{name: getattr(ratio, name) for name in of_ratio},
-        "exchange_p": pair.exchange_p,
-        "p_adjusted": pair.p_adjusted,
+        **attributes(pair.ratio, "ratio", "low", "high", "p_value", "log_error"),
+        **attributes(pair, "exchange_p", "p_adjusted"),
         "p_table": answer.p_table,
         "verdict": answer.word,
         "method": pair.method.value,
         "why": str(comparison.why),
         "notes": list(comparison.notes),
-        "ratio_of_medians": medians.ratio,
-        "ratio_of_medians_low": medians.low,
-        "ratio_of_medians_high": medians.high,
-        "resampled_low": resampled and resampled.low,
-        "resampled_high": resampled and resampled.high,
-        "hedges_g": pair.hedges_g,
-        "cliffs_delta": pair.cliffs_delta,
+        **ends("ratio_of_medians", pair.medians, "ratio"),
+        "resampled_low": pair.resampled and pair.resampled.low,
+        "resampled_high": pair.resampled and pair.resampled.high,
+        **attributes(pair, "hedges_g", "cliffs_delta"),
         "noise_floor": pair.floor and pair.floor.change,
         "noise_floor_of": pair.floor and pair.floor.of.value,
         "detectable_change": pair.detectable,

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from schedlab import catalogue
 from schedlab.bench import calibration
 from schedlab.bench.calibration import PROGRAM, Machines
+from schedlab.digests import ends
 from schedlab.errors import SchedlabError
 
 if TYPE_CHECKING:
@@ -92,9 +93,8 @@ class DuelTimes:
         # Statistics take longer to load than most verbs take to run.
         from schedlab.statistics.estimates import median_estimate
 
-        real, ours = (
-            [getattr(run, what) for run in runs] for runs in (self.measured, self.simulated)
-        )
+        real = [getattr(run, what) for run in self.measured]
+        ours = [getattr(run, what) for run in self.simulated]
         errors = [100 * (of / one - 1) for of, one in zip(ours, real, strict=True)]
         return median_estimate(real), statistics.median(ours), median_estimate(errors)
 
@@ -104,26 +104,21 @@ class DuelTimes:
         cpu_s, simulated_cpu_s, cpu_error = self.of("cpu_s")
         return {
             "benchmark": self.name,
-            **_interval("measured_s", wall_s),
+            **ends("measured_s", wall_s, "median"),
             "simulated_s": simulated_s,
-            **_interval("error_percent", error),
+            **ends("error_percent", error, "median"),
             "measured_cpu_s": cpu_s.median,
             "simulated_cpu_s": simulated_cpu_s,
-            **_interval("cpu_error_percent", cpu_error),
+            **ends("cpu_error_percent", cpu_error, "median"),
             "repetitions_s": [run.wall_s for run in self.measured],
             "simulated_repetitions_s": [run.wall_s for run in self.simulated],
         }
 
 
-def _interval(name: str, of: Estimate) -> dict[str, float]:
-    return {name: of.median, f"{name}_low": of.low, f"{name}_high": of.high}
-
-
 def simulated(duel: Duel, machine: Any, alone_ns: int, seed: int) -> Run:
     """A simulated repetition."""
     name, *words = duel.simulated.format(alone_ns=alone_ns).split()
-    parameters = dict(word.split("=") for word in words)
-    result = calibration.simulated(machine, name, parameters, seed)
+    result = calibration.simulated(machine, name, dict(word.split("=") for word in words), seed)
     busy_ns = sum(result["cpu_time_ns"][of] for of in ("work", "kernel", "scheduler"))
     return Run(result["makespan_ns"] / 1e9, busy_ns / 1e9)
 

@@ -51,8 +51,9 @@ class CampaignRun:
     tally: Tally = field(init=False)
 
     def __post_init__(self) -> None:
-        made = self.kept.repetitions(self.campaign.id)
-        self.tally = Tally(self.plan, self.campaign.series, made)
+        self.tally = Tally(self.plan, self.campaign.series, self.kept.repetitions(self.campaign.id))
+        # As `Boots` has several.
+        self.tallies = [self.tally]
 
     def title(self, turn: Turn) -> str:
         """A turn in a few words, for a line of progress."""
@@ -130,11 +131,6 @@ class RunHere(CampaignRun):
                     # Decided now: a case may have failed for good in its warm-up.
                     if not self._has_failed(turn.case, policy):
                         self._make(turn)
-
-    @property
-    def tallies(self) -> list[Tally]:
-        """What was made, and what remains."""
-        return [self.tally]
 
     @property
     def is_complete(self) -> bool:

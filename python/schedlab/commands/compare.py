@@ -4,7 +4,7 @@ Statistics and plots are imported where they are needed: they take longer to loa
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -17,7 +17,7 @@ from schedlab.experiment.cells import expand
 from schedlab.experiment.making import Making, begin
 from schedlab.report import tables
 from schedlab.shown import print_note
-from schedlab.store.runs import RunRecord, Store
+from schedlab.store.runs import Store
 
 
 @click.command("compare")
@@ -62,8 +62,9 @@ def compare_verb(
         raise SchedlabError("--timeline and --scenario are of a report", "add --report FILE.html")
     cells = expand(asked)
     wish = timelines.Wish(looked_at or (), scenario or "")
+    labels = list(dict.fromkeys(cell.policy.label for cell in cells))
     # Better before a long sweep than after it.
-    wish.refuse_unknown(*timelines.labels_and_places(cells))
+    wish.refuse_unknown(labels, [(cell.machine.name, cell.workload.varied) for cell in cells])
     with Store(store) as opened:
         making = begin(asked, cells, opened, options.command())
         try:
@@ -102,20 +103,16 @@ def _tell(
         shown = timelines.of_study(answer.study, lambda: making.cells, wish, note)
         page.write(report_path, answer, shown)
         note(f"report: {report_path}")
-    if _are_identical(making.records):
+    # With one digest in each cell chance played no part: no width of an interval is no certainty.
+    cells = [(record.policy, record.machine, str(record.varied)) for record in making.records]
+    different = {*zip(cells, (record.digest for record in making.records), strict=True)}
+    if len(set(cells)) == len(different) < len(cells):
         note(
             f"note: every repetition of a run was identical, because {making.records[0].workload}"
             " draws no random numbers: the intervals have no width, and --repeat 1 says as much"
         )
     run_table.report_failures(answer.study.incomplete)
     return bool(answer.study.incomplete)
-
-
-def _are_identical(records: Sequence[RunRecord]) -> bool:
-    """Whether chance played no part, because an interval of no width looks like certainty."""
-    cells = [(record.policy, record.machine, str(record.varied)) for record in records]
-    different = {*zip(cells, (record.digest for record in records), strict=True)}
-    return len(set(cells)) == len(different) < len(cells)
 
 
 def _merge(file: str | None, given: Mapping) -> dict:

@@ -19,7 +19,7 @@ def policies_verb(verbose, as_json) -> bool:
     With -v also its tunables, their defaults and meaning.
     """
     broken = []
-    rows = catalogue.policy_rows(broken.append)
+    rows = list(catalogue.policy_rows(broken.append))
     for error in broken:
         print_note(f"error: {error}")
     print_rows(rows, as_json, ("name", "idea"), "tunables" if verbose else None)
@@ -33,7 +33,7 @@ def machines_verb(as_json) -> None:
 
     With the number of its CPUs and its clock ticks a second.
     """
-    print_rows(catalogue.machine_rows(), as_json, ("name", "cpus", "hz", "description"))
+    print_rows(list(catalogue.machine_rows()), as_json, ("name", "cpus", "hz", "description"))
 
 
 @click.command("workloads")
@@ -45,4 +45,4 @@ def workloads_verb(verbose, as_json) -> None:
     With -v also its parameters, their defaults and meaning.
     """
     detail = "parameters" if verbose else None
-    print_rows(catalogue.workload_rows(), as_json, ("name", "description"), detail)
+    print_rows(list(catalogue.workload_rows()), as_json, ("name", "description"), detail)

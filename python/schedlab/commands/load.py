@@ -165,7 +165,6 @@ def _tell_error(message: str, hint: str) -> None:
 
 
 def _scheduler_now() -> str:
-    """Who schedules this machine, as the kernel says at this moment."""
     now = sched_ext.sched_ext()
     if now is None or now.state == "disabled":
         return "The kernel's own scheduler is in charge"

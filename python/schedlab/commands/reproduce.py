@@ -89,8 +89,7 @@ def _table_of(name: str, rows: Sequence[Mapping[str, str]], columns: Sequence[st
     table = Table(box=box.SIMPLE, title=name, title_justify="left", title_style="")
     for column in columns:
         longest = max(len(row[column]) for row in rows)
-        head = column.replace("_", " ")
-        table.add_column(head, no_wrap=longest <= WRAPPED_FROM, overflow="fold")
+        table.add_column(column.replace("_", " "), no_wrap=longest <= WRAPPED_FROM, overflow="fold")
     for row in rows:
         table.add_row(*(escape(row[column]) for column in columns))
     return table

@@ -69,7 +69,8 @@ def run_verb(
         run_table.print_evidence(record)
     if as_json:
         tables.print_json(dataclasses.asdict(record))
-    elif sweep.has_metrics(record.result):
+    # Else there is no more to say of it than why it failed.
+    elif "makespan_ns" in record.result:
         click.echo(run_table.run_title(cell))
         tables.print_table(run_table.run_table(record))
         if record.result["timeline"] is not None:

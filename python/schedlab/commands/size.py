@@ -8,8 +8,6 @@ from operator import itemgetter
 from pathlib import Path
 
 import click
-from rich import box
-from rich.table import Table
 
 from schedlab import catalogue, published
 from schedlab.commands import options
@@ -138,9 +136,7 @@ def _published(table: str, name: str, columns: Mapping[str, str]) -> list[dict]:
 
 def _print(headings: Sequence[str], rows: Iterable[Iterable[str | int]]) -> None:
     """A name, and numbers that stand below each other, in each row."""
-    table = Table(box=box.SIMPLE)
-    for place, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if place else "left", no_wrap=True)
+    table = tables.headed(headings, left=headings[:1], is_lined=True)
     for name, *numbers in rows:
         table.add_row(name, *map("{:,}".format, numbers))
     tables.print_table(table)

@@ -96,26 +96,19 @@ def _refuse_contradictions(place: str, claim: Claim, ideal: str | None) -> None:
     kinds = [bool(claim.over), claim.over_ideal, claim.share_of_nice is not None]
     least, most, within = claim.at_least, claim.at_most, claim.within
     twin = claim.published is not None or (ideal is not None and claim.share_of_nice is None)
-    for is_wrong, what, hint in (
-        (sum(kinds) > 1, ": of over, over_ideal and share_of_nice one can be meant", CLAIM_HINT),
-        (
-            claim.over_ideal and not ideal,
-            ": over_ideal, but the experiment does not say what is ideal",
-            'name the parameter that counts equal parts of work, as in ideal = "n"',
-        ),
-        (
-            (least is None and most is None) == (within is None),
-            " needs bounds: at_least, at_most or both; or within, a factor less one",
-            CLAIM_HINT,
-        ),
-        (
-            not twin and (within is not None or not any(kinds)),
-            ": there is no published number to hold it against",
-            "give it as published, or the experiment a table [published]",
-        ),
-    ):
-        if is_wrong:
-            raise ExperimentError(f"{place}{what}", hint)
+    if sum(kinds) > 1:
+        what = f"{place}: of over, over_ideal and share_of_nice one can be meant"
+        raise ExperimentError(what, CLAIM_HINT)
+    if claim.over_ideal and not ideal:
+        hint = 'name the parameter that counts equal parts of work, as in ideal = "n"'
+        what = f"{place}: over_ideal, but the experiment does not say what is ideal"
+        raise ExperimentError(what, hint)
+    if (least is None and most is None) == (within is None):
+        what = f"{place} needs bounds: at_least, at_most or both; or within, a factor less one"
+        raise ExperimentError(what, CLAIM_HINT)
+    if not twin and (within is not None or not any(kinds)):
+        hint = "give it as published, or the experiment a table [published]"
+        raise ExperimentError(f"{place}: there is no published number to hold it against", hint)
     if None not in (least, most) and least > most:
         raise BadValue(f"{place}: at_least", least, f"is above at_most, {most}")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab import catalogue, values, whole_file
+from schedlab.digests import attributes
 from schedlab.errors import SchedlabError, refuse_unknown
 from schedlab.experiment import sweep
 from schedlab.experiment.cells import parse_settings
@@ -204,11 +205,9 @@ class Findings:
         problems = [row["problem"] for row in self.rows if row["property"] == "sound"]
         problems += [scope["failed"] and scope["failed"]["problem"] for scope in self.small]
         problems += [failed["problem"] for failed in self.random["failed"]]
-        if self.random["tried"] > len(self.random["failed"]):
-            return None
-        if not all(problem and problem["kind"]["what"] == "refused" for problem in problems):
-            return None
-        return problems[0]["message"] if problems else None
+        has_begun = self.random["tried"] > len(self.random["failed"])
+        are_refused = all(problem and problem["kind"]["what"] == "refused" for problem in problems)
+        return problems[0]["message"] if problems and are_refused and not has_begun else None
 
     def to_shrink(self) -> list[int]:
         """The first failing random scenario of each kind, unless it takes too long to shrink."""
@@ -246,9 +245,7 @@ class Findings:
         return {
             "policy": self.policy.label,
             "tunables": self.policy.tunables,
-            "rows": self.rows,
-            "small": self.small,
-            "random": self.random,
+            **attributes(self, "rows", "small", "random"),
             "untried": [trial.say() for trial in self.untried],
             "violations": [
                 {name: v.get(name) for name in ("check", "what", "seed", "again", "replay")}
@@ -271,8 +268,6 @@ def _is_costly(problem: Mapping) -> bool:
 
 
 def _make(trials: Sequence[Trial], findings: Findings, jobs: int, progress: Progress) -> None:
-    """Makes trials, `jobs` at a time, and adds what comes of each to `findings`."""
-
     def tell_slow(trial: Trial) -> None:
         progress.note(f"note: {trial.say()}: still at work; Ctrl-C stops it")
 
@@ -291,7 +286,6 @@ def _make(trials: Sequence[Trial], findings: Findings, jobs: int, progress: Prog
 
 
 def _again(violation: Mapping, policy: Checked) -> str:
-    """The command that shows a violation again."""
     words = ["schedlab", "check", policy.given, *policy.set_words, "--only", violation["check"]]
     if violation["seed"] is not None:
         words += ["--seeds", "1", "--seed", str(violation["seed"])]

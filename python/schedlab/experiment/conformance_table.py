@@ -6,6 +6,7 @@ from rich.table import Table
 
 from schedlab.experiment.conformance import PROPERTIES, Findings
 from schedlab.report.forms import count_text
+from schedlab.report.tables import headed
 
 VERDICTS = {"holds": "holds", "violated": "VIOLATED", "not_promised": "not promised"}
 # Of the places in which the same was found so many are named.
@@ -14,10 +15,9 @@ ALIKE_SHOWN_MAX = 5
 
 def findings_table(findings: Findings) -> Table:
     """A row a property: what was measured, what is promised, and whether it holds."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("scenario", "property", "measured", "at most", "verdict"):
-        justify = "right" if column in ("measured", "at most") else "left"
-        table.add_column(column, justify=justify, no_wrap=column != "property")
+    names = ("scenario", "property", "verdict")
+    table = headed(("scenario", "property", "measured", "at most", "verdict"), left=names)
+    table.columns[1].no_wrap = False
     above = ""
     for row in [*findings.rows, *findings.small]:
         if "check" in row:

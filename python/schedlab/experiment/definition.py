@@ -290,7 +290,6 @@ def _listed(table: Table, key: str) -> str:
 
 
 def _words_of_each(table: Table, key: str) -> dict[str, dict[str, str]]:
-    """A table of tables: the words of each, by its name."""
     what = "machine.parameter" if key == "with_machine" else "policy.tunable"
     tables = table.table(key)
     hint = f"write {what} = value under [{key}]"

@@ -20,12 +20,13 @@ from schedlab.experiment.timelines import Timelines
 from schedlab.report import figures, forms, pages
 from schedlab.report.figures import Looks, Point, Series
 from schedlab.statistics.estimates import Estimate, Ratio
+from schedlab.statistics.samples import by_key
 
 # A workload with more kinds of requests is told without a figure for each.
 REQUEST_GROUPS_MAX = 8
 SHARE_TITLES = ("nice value of the tasks", "error of share (percentage points)")
 
-Drawn = list[tuple[Panel, go.Figure]]
+Drawn = Iterator[tuple[Panel, go.Figure]]
 
 
 def figures_of(
@@ -82,15 +83,12 @@ def makespan_figures(study: Study, looks: Looks) -> Drawn:
     drawn = _series_of_panels(study, lambda cell, policy: cell.makespan.get(policy))
     y_max = figures.shared_y_max([max(figures.bounds_of(series)) for _, series in drawn])
     title = f"makespan ({study.unit})"
-    if study.axis is not None:
-        return [
-            (panel, figures.curve_figure(series, looks, study.axis, title, y_max))
-            for panel, series in drawn
-        ]
-    return [
-        (panel, figures.dot_figure({p: of[0] for p, of in series.items()}, looks, title, y_max))
-        for panel, series in drawn
-    ]
+    for panel, series in drawn:
+        if study.axis is None:
+            dots = {policy: points[0] for policy, points in series.items()}
+            yield panel, figures.dot_figure(dots, looks, title, y_max)
+        else:
+            yield panel, figures.curve_figure(series, looks, study.axis, title, y_max)
 
 
 def _series_of_panels(
@@ -99,11 +97,12 @@ def _series_of_panels(
     """The points of each policy, of panels and policies that have any."""
     drawn = []
     for panel in study.panels:
-        series: dict[str, list[Point]] = {}
-        for policy in study.policies:
-            for cell in panel.cells:
-                if (value := take(cell, policy)) is not None:
-                    series.setdefault(policy, []).append(_point(cell.x, value))
+        series = by_key(
+            (policy, _point(cell.x, value))
+            for policy in study.policies
+            for cell in panel.cells
+            if (value := take(cell, policy)) is not None
+        )
         if series:
             drawn.append((panel, series))
     return drawn
@@ -117,18 +116,13 @@ def _ratio_figures(study: Study, looks: Looks) -> Drawn:
     drawn = _series_of_panels(
         study, lambda cell, policy: getattr(cell.comparisons.get(policy), "ratio", None)
     )
-    if study.axis is None or not drawn:
-        return []
     bounds = [bound for _, series in drawn for bound in figures.bounds_of(series)]
-    first, limits = study.policies[0], (min(bounds), max(bounds))
-    return [
-        (panel, figures.ratio_figure(series, looks, study.axis, first, limits))
-        for panel, series in drawn
-    ]
+    for panel, series in drawn if study.axis is not None else ():
+        limits = (min(bounds), max(bounds))
+        yield panel, figures.ratio_figure(series, looks, study.axis, study.policies[0], limits)
 
 
 def _split_figures(study: Study, rows: Sequence[Mapping]) -> Drawn:
-    drawn = []
     for panel in study.panels:
         shares = {
             row["policy"]: {part: share.mean for part, share in row["shares"].items()}
@@ -136,45 +130,35 @@ def _split_figures(study: Study, rows: Sequence[Mapping]) -> Drawn:
             if row["panel"] is panel and row["shares"]
         }
         if shares:
-            drawn.append((panel, figures.cpu_split_figure(shares)))
-    return drawn
+            yield panel, figures.cpu_split_figure(shares)
 
 
 def _ecdf_figures(delays: Sequence[Delays], looks: Looks, what: str, events: str) -> Drawn:
     """None for a panel in which a run kept no histogram: a missing curve would mislead."""
-    drawn = []
     for panel, rows in _by_panel(delays):
         curves = {row.policy: row.curve for row in rows}
         if all(len(values) for values, _ in curves.values()):
-            drawn.append((panel, figures.ecdf_figure(curves, looks, what, f"{events} within")))
-    return drawn
+            yield panel, figures.ecdf_figure(curves, looks, what, f"{events} within")
 
 
 def _response_figures(requests: Sequence[Requests], looks: Looks) -> Drawn:
     """A figure a panel and name, unless there are too many names to look at."""
     names = list(dict.fromkeys(row.name for row in requests))
-    drawn = []
     for name in names if len(names) <= REQUEST_GROUPS_MAX else ():
         delays = [row.delays for row in requests if row.name == name and row.delays]
         for panel, figure in _ecdf_figures(delays, looks, f"response time of {name}", "requests"):
-            drawn.append((replace(panel, name=f"{panel.name}: {name}"), figure))
-    return drawn
+            yield replace(panel, name=f"{panel.name}: {name}"), figure
 
 
 def _figures_of_rows(
     rows: Sequence, points: Callable[[Any], list[Point]], draw: Callable[[Series], go.Figure]
 ) -> Drawn:
     """A figure a panel, with the points of all rows of a policy."""
-    drawn = []
     for panel, of_panel in _by_panel(rows):
-        series: dict[str, list[Point]] = {}
-        for row in of_panel:
-            series.setdefault(row.policy, []).extend(points(row))
-        drawn.append((panel, draw(series)))
-    return drawn
+        yield panel, draw(by_key((row.policy, point) for row in of_panel for point in points(row)))
 
 
 def _by_panel(rows: Sequence) -> Iterator[tuple[Panel, list]]:
     """Rows of one panel together, in order."""
-    for panel in {row.panel.name: row.panel for row in rows}.values():
-        yield panel, [row for row in rows if row.panel.name == panel.name]
+    for of_panel in by_key((row.panel.name, row) for row in rows).values():
+        yield of_panel[-1].panel, of_panel

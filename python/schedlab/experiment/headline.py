@@ -131,12 +131,9 @@ def _panel_sentence(study: Study, panel: Panel) -> str:
 def _near(cell: ScenarioRuns, best: str, others: Sequence[str]) -> str:
     """Who is above the lowest mean by so little that it may be chance."""
     lowest = cell.makespan[best]
-    close, unsure = [], []
-    for name in others:
-        if cell.makespan[name].mean <= (1 + THRESHOLD) * lowest.mean:
-            close.append(name)
-        elif overlap([lowest, cell.makespan[name]]):
-            unsure.append(name)
+    close = [n for n in others if cell.makespan[n].mean <= (1 + THRESHOLD) * lowest.mean]
+    rest = [name for name in others if name not in close]
+    unsure = [name for name in rest if overlap([lowest, cell.makespan[name]])]
     text = ""
     for names, how in (
         (close, f"less than {100 * THRESHOLD:g} % above it"),

@@ -20,6 +20,7 @@ from schedlab.experiment.study import Panel, Study
 from schedlab.nice import fair_shares, weight_of
 from schedlab.statistics import estimates
 from schedlab.statistics.estimates import Estimate, estimate
+from schedlab.statistics.samples import by_key
 
 PERCENTILES = ("p50", "p90", "p99", "max")
 # Share of a run that a task which never sleeps may be neither running nor waiting: switches.
@@ -118,11 +119,8 @@ def requests(study: Study) -> list[Requests]:
     """A row a panel, policy and name of tasks that release requests; none if no task does."""
     rows = []
     for *place, runs in study.last_runs:
-        groups: dict[str, list[Mapping]] = {}
-        for record in runs:
-            for group in record.result.get("requests") or ():
-                groups.setdefault(group["name"], []).append(group)
-        for name, of_runs in groups.items():
+        groups = (group for record in runs for group in record.result.get("requests") or ())
+        for name, of_runs in by_key((group["name"], group) for group in groups).items():
             due = [group for group in of_runs if group.get("deadlines")]
             misses = [group["deadline_misses"] for group in due]
             deadlines = [group["deadlines"] for group in due]

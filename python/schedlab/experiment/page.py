@@ -7,7 +7,7 @@ The numbers are those of an `Answer`, the figures those of `figures`; both fill
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 
 from schedlab.experiment import verdicts
 from schedlab.experiment.answer import Answer
@@ -23,6 +23,7 @@ from schedlab.report.forms import count_text, list_text, number_text, ratio_text
 from schedlab.statistics import estimates
 from schedlab.statistics.digits import p_number
 from schedlab.statistics.estimates import estimate
+from schedlab.statistics.samples import by_key
 from schedlab.store.runs import RunRecord, measured_on
 
 WAY_OUT = "every run is kept: `schedlab report STORE -o OUT.html` makes the report of a store"
@@ -37,7 +38,7 @@ def write(path: str | os.PathLike[str], answer: Answer, timelines: Timelines | N
 def render(answer: Answer, timelines: Timelines | None = None) -> str:
     """The page as one HTML text; see `write`."""
     study, published = answer.study, answer.published
-    looks, split_rows = figures.looks_of(study.policies), _split_rows(study)
+    looks, split_rows = figures.looks_of(study.policies), list(_split_rows(study))
     equal = told_panels(study, answer.metrics)
     return pages.render(
         "report.html",
@@ -56,7 +57,7 @@ def render(answer: Answer, timelines: Timelines | None = None) -> str:
         looks=looks,
         baseline=study.policies[0],
         panel_sentences=panel_sentences(study, equal),
-        growths=_growth_texts(study),
+        growths=list(_growth_texts(study)),
         verdicts=[contrast.verdict for contrast in study.contrasts],
         verdict_words=list(estimates.Verdict),
         is_exact=all(makespan.n > 1 and makespan.sd == 0 for makespan in study.makespans),
@@ -78,19 +79,16 @@ def render(answer: Answer, timelines: Timelines | None = None) -> str:
 # --- words and numbers ----------------------------------------------------------------------------
 
 
-def _growth_texts(study: Study) -> list[str]:
+def _growth_texts(study: Study) -> Iterator[str]:
     """Of each policy the power by which time grows, or from which to which on several panels."""
-    texts = []
     for policy in study.policies:
         growths = [panel.growth[policy] for panel in study.panels if policy in panel.growth]
         exponents = [growth.exponent for growth in growths]
         if len(growths) == 1:
             text = ratio_text(exponents[0], growths[0].low, growths[0].high)
-            texts.append(f"{text} for {policy}")
+            yield f"{text} for {policy}"
         elif growths:
-            ends = f"{ratio_text(min(exponents))} to {ratio_text(max(exponents))}"
-            texts.append(f"{ends} for {policy}")
-    return texts
+            yield f"{ratio_text(min(exponents))} to {ratio_text(max(exponents))} for {policy}"
 
 
 def message_of(record: RunRecord) -> str:
@@ -105,8 +103,7 @@ def message_of(record: RunRecord) -> str:
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def _split_rows(study: Study) -> list[dict]:
-    rows = []
+def _split_rows(study: Study) -> Iterator[dict]:
     for panel, x, policy, runs in study.last_runs:
         # A recording that lost events has no counts, and a real kernel no split.
         results = [record.result for record in runs if record.result["switches"] is not None]
@@ -124,8 +121,7 @@ def _split_rows(study: Study) -> list[dict]:
                 part: estimate([s[part] / ns for s, ns in zip(splits, all_ns, strict=True)])
                 for part in CPU_PARTS
             }
-        rows.append(row)
-    return rows
+        yield row
 
 
 def _what_was_run(study: Study) -> dict:
@@ -163,9 +159,6 @@ def _what_was_run(study: Study) -> dict:
     }
 
 
-def _distinct(pairs: Iterable[tuple[Hashable, str]]) -> dict[Hashable, dict[str, None]]:
+def _distinct(pairs: Iterable[tuple[Hashable, str]]) -> dict[Hashable, list[str]]:
     """Every value of each key once, in the order of the pairs."""
-    values: dict[Hashable, dict[str, None]] = {}
-    for key, value in pairs:
-        values.setdefault(key, {})[value] = None
-    return values
+    return {key: list(dict.fromkeys(values)) for key, values in by_key(pairs).items()}

@@ -15,7 +15,7 @@ from rich.table import Table
 from schedlab import catalogue
 from schedlab.experiment.cells import Cell
 from schedlab.report.forms import count_text, time_text
-from schedlab.report.tables import print_table
+from schedlab.report.tables import headed, print_table
 from schedlab.shown import print_data, print_note
 from schedlab.store.runs import RunRecord
 
@@ -160,18 +160,13 @@ def _spread(histogram: Mapping | None) -> str:
 def print_profile(profile: Mapping) -> None:
     """Instructions of the policy, by operation and by line, those that take most first."""
     every = sum(one["instructions"] for one in profile["operations"])
-    shares = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("operation", "calls", "instructions", "share", "p50", "p99", "max"):
-        justify = "left" if column == "operation" else "right"
-        shares.add_column(column, justify=justify, no_wrap=True)
+    counts, ends = ("calls", "instructions"), ("p50", "p99", "max")
+    shares = headed(("operation", *counts, "share", *ends), left=("operation",))
     for one in profile["operations"]:
-        numbers = (f"{one[name]:,}" for name in ("calls", "instructions"))
-        percentiles = (f"{one[name]:,}" for name in ("p50", "p99", "max"))
+        numbers, percentiles = ([f"{one[name]:,}" for name in names] for names in (counts, ends))
         shares.add_row(one["operation"], *numbers, _share(one, every), *percentiles)
-    lines = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("instructions", "share", "line", "function", "source"):
-        justify = "right" if column in ("instructions", "share") else "left"
-        lines.add_column(column, justify=justify, no_wrap=True)
+    places = ("line", "function", "source")
+    lines = headed(("instructions", "share", *places), left=places)
     for one in profile["lines"][:PROFILE_LINES_MAX]:
         place = f"{one['file'].rpartition('/')[2]}:{one['line']}" if one["line"] else "?"
         texts = (place, one["function"], _source_text(one)[:SOURCE_COLUMNS_MAX])
@@ -199,9 +194,7 @@ def _source_text(line: Mapping) -> str:
 def print_timeline(record: RunRecord) -> None:
     """Every stay of a task on a CPU, a line each, in the order in which they began."""
     stays, names = record.result["timeline"], record.result["timeline_names"]
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("from, ms", "to, ms", "CPU", "pid", "task"):
-        table.add_column(column, justify="left" if column == "task" else "right", no_wrap=True)
+    table = headed(("from, ms", "to, ms", "CPU", "pid", "task"), left=("task",))
     for start_ns, end_ns, cpu, pid in sorted(stays)[:TIMELINE_ROWS_MAX]:
         times = (f"{start_ns / 1e6:.6f}", f"{end_ns / 1e6:.6f}")
         table.add_row(*times, str(cpu), str(pid), escape(names[str(pid)]))

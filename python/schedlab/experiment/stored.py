@@ -4,7 +4,7 @@ rows of a table for other programs."""
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from schedlab import values
-from schedlab.digests import canonical_json
+from schedlab.digests import attributes, canonical_json
 from schedlab.errors import SchedlabError, UnknownName
 from schedlab.experiment.definition import id_of, name_of
 from schedlab.report.forms import count_text
@@ -90,10 +90,7 @@ def run_row(record: RunRecord) -> dict:
     row = {
         "policy": record.policy,
         "policy_name": manifest["policy_name"],
-        "machine": record.machine,
-        "workload": record.workload,
-        "seed": record.seed,
-        "status": record.status,
+        **attributes(record, "machine", "workload", "seed", "status"),
         "error": None if error is None else canonical_json(error),
         "backend": manifest["backend"],
         "measured_on": record.measured_on,

@@ -13,6 +13,7 @@ from schedlab.report import forms
 from schedlab.report.forms import TIME_UNITS_NS
 from schedlab.statistics import estimates
 from schedlab.statistics.estimates import Contrast, Estimate, Growth, Ratio
+from schedlab.statistics.samples import by_key
 from schedlab.store.runs import RunRecord
 
 
@@ -151,11 +152,8 @@ def centre_of(value: Estimate | Ratio) -> float:
 
 def _axis_of(records: Sequence[RunRecord]) -> str | None:
     """The varied parameter to draw along: the first numeric one with two values, else the first."""
-    values: dict[str, dict[float | str, None]] = {}
-    for record in records:
-        for name, value in record.varied.items():
-            values.setdefault(name, {})[value] = None
-    several = [name for name in values if len(values[name]) > 1]
+    values = by_key(pair for record in records for pair in record.varied.items())
+    several = [name for name in values if len(set(values[name])) > 1]
     numeric = [name for name in several if all(map(_is_number, values[name]))]
     return next(iter([*numeric, *several]), None)
 
@@ -177,8 +175,7 @@ def _cell(
     }
     makespan = {policy: estimates.estimate(values) for policy, values in times.items()}
     comparable = policies[0] in times and min(map(min, times.values())) > 0
-    comparisons = estimates.compare_to_first(times) if comparable else {}
-    return ScenarioRuns(x, runs, makespan, comparisons)
+    return ScenarioRuns(x, runs, makespan, estimates.compare_to_first(times) if comparable else {})
 
 
 def _growths(cells: Sequence[ScenarioRuns], policies: Sequence[str]) -> dict[str, Growth]:

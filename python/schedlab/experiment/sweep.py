@@ -218,11 +218,6 @@ def replay(cell: Cell, result: dict) -> str:
     return cell.replay(at_ns and (at_ns // REPLAY_STEP_NS + 1) * REPLAY_STEP_NS)
 
 
-def has_metrics(result: dict) -> bool:
-    """Whether there is more to say of a run than why it failed."""
-    return "makespan_ns" in result
-
-
 def refuse_fault(outcome: Outcome) -> Outcome:
     """The outcome; raises ExperimentError if it is a fault of the user's."""
     if outcome.fault is not None:

@@ -12,6 +12,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from schedlab.digests import attributes
 from schedlab.experiment import verdicts
 from schedlab.experiment.answer import Answer
 from schedlab.experiment.definition import id_of, told_sets
@@ -196,14 +197,10 @@ def print_verdicts(judged: Sequence[verdicts.Judged]) -> None:
     for column in ("published", "simulated", "claimed"):
         table.add_column(column, justify="right")
     table.add_column("verdict", max_width=SAYS_COLUMNS_MAX)
-    forms = (
-        verdicts.published_text,
-        verdicts.simulated_text,
-        verdicts.bounds_text,
-        verdicts.verdict_text,
-    )
+    numbers = (verdicts.published_text, verdicts.simulated_text, verdicts.bounds_text)
     for one in judged:
-        table.add_row(*map(escape, (one.says, *(form(one) for form in forms))))
+        texts = (one.says, *(form(one) for form in numbers), verdicts.verdict_text(one))
+        table.add_row(*map(escape, texts))
     tables.print_table(table)
     print_data(
         "verdict: reproduced if the 95 % interval [ ] lies within what is claimed, not reproduced"
@@ -238,8 +235,7 @@ def _metric_texts(metrics: Metrics) -> Iterator[tuple[OfPolicy, str, str]]:
             yield row, f"wake-up latency {name}", bounded(row.percentiles[name], form=time_text)
     for row in metrics.requests:
         if row.missed:
-            text = bounded(row.missed, form="{:.2f}".format)
-            yield row, f"{row.name}: deadlines missed, %", text
+            yield row, f"{row.name}: deadlines missed, %", bounded(row.missed, form="{:.2f}".format)
         for name in SHOWN_PERCENTILES if row.delays else ():
             text = bounded(row.delays.percentiles[name], form=time_text)
             yield row, f"{row.name}: response {name}", text
@@ -317,9 +313,7 @@ def _cell_json(cell: ScenarioRuns, policy: str) -> dict:
     record = cell.runs[policy][0]
     return {
         "policy": policy,
-        "machine": record.machine,
-        "workload": record.workload,
-        "varied": record.varied,
+        **attributes(record, "machine", "workload", "varied"),
         "makespan": {**makespan, "quantiles": dict(quantiles)},
         "compared": comparison and asdict(comparison),
     }
@@ -351,8 +345,7 @@ def _metrics_json(metrics: Metrics) -> dict[str, list[dict]]:
 
 def _claim_json(judged: verdicts.Judged) -> dict:
     return {
-        "says": judged.says,
-        "unit": judged.unit,
+        **attributes(judged, "says", "unit"),
         "verdict": str(judged.verdict),
         "told": verdicts.verdict_text(judged),
         "nr_places": judged.nr_places,

@@ -17,6 +17,7 @@ from plotly.subplots import make_subplots
 
 from schedlab.report.figures import FAINT_INK, INK, Look, label, layout, legend_above
 from schedlab.report.forms import tick_text, time_unit
+from schedlab.statistics.samples import by_key
 
 if TYPE_CHECKING:
     from schedlab.experiment.timelines import PlayedRun, Timelines
@@ -110,9 +111,7 @@ def _draw_run(
     for pid in sorted({pid for _, _, _, pid in run.stays}):
         turns[pid] = counts[run.names[pid]] % 2
         counts[run.names[pid]] += 1
-    of_trace: dict[tuple[int, int], list[tuple[int, int, int, int]]] = {}
-    for stay in run.stays:
-        of_trace.setdefault((groups[run.names[stay[3]]], turns[stay[3]]), []).append(stay)
+    of_trace = by_key(((groups[run.names[s[3]]], turns[s[3]]), s) for s in run.stays)
     unit_text, unit_ns = unit
     for (place, odd), stays in sorted(of_trace.items()):
         figure.add_bar(

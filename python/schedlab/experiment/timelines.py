@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from schedlab import catalogue
-from schedlab.errors import BadValue, NoTimeline, SchedlabError, UnknownName
+from schedlab.errors import BadValue, NoTimeline, SchedlabError, UnknownName, refuse_unknown
 from schedlab.experiment.cells import Cell
 from schedlab.experiment.sweep import simulate_cell
 from schedlab.store.runs import RunRecord
@@ -45,9 +45,7 @@ class Wish:
 
     def refuse_unknown(self, labels: Sequence[str], places: Sequence[Place]) -> None:
         """Raises UnknownName or BadValue for what is not in an experiment, or one policy twice."""
-        for policy in self.policies:
-            if policy not in labels:
-                raise UnknownName("policy", policy, labels, "in --timeline")
+        refuse_unknown("policy", self.policies, labels, "in --timeline")
         if len(set(self.policies)) < len(self.policies):
             why = "is one policy twice, and a pair is drawn to compare two"
             others = ", ".join(label for label in labels if label not in self.policies)
@@ -68,12 +66,6 @@ class Wish:
 
 
 ANY = Wish()
-
-
-def labels_and_places(cells: Sequence[Cell]) -> tuple[list[str], list[Place]]:
-    """Of an experiment, for `Wish.refuse_unknown` before any of its cells has run."""
-    labels = list(dict.fromkeys(cell.policy.label for cell in cells))
-    return labels, [(cell.machine.name, cell.workload.varied) for cell in cells]
 
 
 @dataclass(frozen=True)

@@ -61,8 +61,7 @@ def run_on_kernel(
     if policy.object:
         loaded = vm.Policy(Path(policy.object).read_bytes(), policy.changed, is_policy_kept)
     options = {"record_kib_per_cpu": record_kib_per_cpu, "limits": limits, "tell_stage": tell_stage}
-    seed = cell.seed & QEMU_SEED_MASK
-    with play.start(platform, job, loaded, seed=seed, **options) as booted:
+    with play.start(platform, job, loaded, seed=cell.seed & QEMU_SEED_MASK, **options) as booted:
         records = kernel_result.parse(list(booted))
         end = (booted.end, booted.message, booted.console)
         result = kernel_result.result_of(records, *end, until_ns=cell.until_ns, timeline=timeline)

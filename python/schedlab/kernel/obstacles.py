@@ -74,8 +74,7 @@ def libelf(is_needed: bool, roots: Sequence[Path] = LIBRARY_ROOTS) -> Finding:
     paths = (path for root, pattern in patterns for path in root.glob(pattern))
     found = next(map(str, paths), None)
     if found or is_needed:
-        to_do = "apt-get install libelf-dev"
-        return _found_or(KERNEL, "libelf-dev", found, "no libelf.a", to_do)
+        return _found_or(KERNEL, "libelf-dev", found, "no libelf.a", "apt-get install libelf-dev")
     return Finding(KERNEL, "libelf-dev", "note", "no libelf.a; only building the guest needs it")
 
 
@@ -130,8 +129,6 @@ def running_kernel(sys: Path = Path("/sys")) -> Iterator[Finding]:
         found = f"{release}, no scheduler attached"
     elif now:
         attached = now.ops or "a scheduler"
-        missing, to_do = (
-            f"{release}, {attached} is attached ({now.state})",
-            f"stop {attached} first",
-        )
+        missing = f"{release}, {attached} is attached ({now.state})"
+        to_do = f"stop {attached} first"
     yield _found_or(HOST, "sched_ext", found, missing, to_do)

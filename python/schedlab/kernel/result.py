@@ -4,7 +4,7 @@ docs/reference/result.md. What a real kernel does not tell is None, never a gues
 
 import contextlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from schedlab.digests import digest_of
 from schedlab.kernel.vm import POWERED_OFF
@@ -130,7 +130,7 @@ def _metrics(played: Mapping, schedule: Mapping | None, timeline: bool) -> dict:
         **{name: of and sum(task[name] for task in of["tasks"]) for name, of in summed.items()},
         **{name: whole and whole[name] for name in ("run_ns", "wait_ns", "wakeup_latency_ns")},
         "jain_fairness": jain_fairness(played["tasks"], elapsed_ns),
-        "task_groups": _task_groups(played, whole),
+        "task_groups": list(_task_groups(played, whole)),
         "timeline": whole["timeline"] if keeps else None,
         "timeline_names": names if keeps else None,
         "recording": schedule and {name: schedule[name] for name in RELIABILITY},
@@ -155,8 +155,7 @@ def jain_fairness(tasks: Sequence[Mapping], elapsed_ns: int) -> float:
     return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0
 
 
-def _task_groups(played: Mapping, whole: Mapping | None) -> list[dict]:
-    groups = []
+def _task_groups(played: Mapping, whole: Mapping | None) -> Iterator[dict]:
     for group in played["task_groups"]:
         key = (group["name"], group["nice"])
         numbers = {t["number"] for t in played["tasks"] if (t["name"], t["nice"]) == key}
@@ -164,5 +163,4 @@ def _task_groups(played: Mapping, whole: Mapping | None) -> list[dict]:
         if whole:
             seen = [task for task in whole["tasks"] if task["number"] in numbers]
             counted = {name: sum(task[name] for task in seen) for name in counted}
-        groups.append({**group, **counted})
-    return groups
+        yield {**group, **counted}

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab import user_file, values
+from schedlab.digests import attributes, ends
 from schedlab.errors import SchedlabError
 from schedlab.experiment.cells import expand
 from schedlab.experiment.definition import Experiment
@@ -408,17 +409,6 @@ def _reader(texts: Sequence[str]) -> tuple[Callable[[str], Any], str]:
     if all(values.numeric(value) is not None for value in parsed):
         return lambda text: round(values.numeric(values.parse_value(text)) or 0), "_ns"
     return str, ""
-
-
-def ends(name: str, estimate: Any, value: str = "mean") -> dict[str, float | None]:
-    """The columns NAME, NAME_low and NAME_high of what has a 95 % interval around its `value`."""
-    columns = {name: value, f"{name}_low": "low", f"{name}_high": "high"}
-    return {column: estimate and getattr(estimate, of) for column, of in columns.items()}
-
-
-def attributes(thing: Any, *names: str) -> dict[str, Any]:
-    """Attributes of a thing as columns; None of all of them where there is no thing."""
-    return {name: thing and getattr(thing, name) for name in names}
 
 
 def parameters(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,19 +35,20 @@ def policies() -> pandas.DataFrame:
 
     One that cannot be compiled is left out, with a warning.
     """
-    return frame_of(catalogue.policy_rows(lambda error: warnings.warn(str(error), stacklevel=4)))
+    rows = catalogue.policy_rows(lambda error: warnings.warn(str(error), stacklevel=4))
+    return frame_of(list(rows))
 
 
 @ours
 def machines() -> pandas.DataFrame:
     """The shipped machines: name, cpus, hz (clock ticks a second), description, source."""
-    return frame_of(catalogue.machine_rows())
+    return frame_of(list(catalogue.machine_rows()))
 
 
 @ours
 def workloads() -> pandas.DataFrame:
     """The shipped workloads: name, description, source, and the parameters of each."""
-    return frame_of(catalogue.workload_rows())
+    return frame_of(list(catalogue.workload_rows()))
 
 
 @ours
@@ -270,7 +271,6 @@ def _asked(given: Mapping[str, Any]) -> Experiment:
 
 
 def _values(name: str, given: Iterable[Any]) -> tuple[values.Value, ...]:
-    """The values of a varied parameter."""
     hint = "give several values, as in {'groups': [1, 2, 4]} or range(25, 101, 25)"
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise BadValue(f"vary {name}", given, "is one value", hint)

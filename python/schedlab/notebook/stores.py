@@ -14,18 +14,11 @@ from schedlab.bench import measuring
 from schedlab.bench import suite as suites
 from schedlab.bench.request import Request
 from schedlab.bench.stored import choose_suite, repetition_rows, write_page
+from schedlab.digests import attributes, ends
 from schedlab.errors import BadValue, refuse_unknown
 from schedlab.experiment import definition, stored
 from schedlab.experiment.definition import VmChoice
-from schedlab.notebook.answers import (
-    Comparison,
-    Paged,
-    attributes,
-    ends,
-    frame_of,
-    parameters,
-    runs_frame,
-)
+from schedlab.notebook.answers import Comparison, Paged, frame_of, parameters, runs_frame
 from schedlab.notebook.keywords import Path_, chosen_figure, command_line, listed, ours, path_of
 from schedlab.race import meeting
 from schedlab.race.rows import heat_rows
@@ -235,10 +228,9 @@ class Campaigns(Paged):
 
         drawn = {}
         for row in self._rows():
-            samples = {row.names[of]: one.values for of, one in row.samples.items() if one.values}
-            if samples:
+            if values := row.by_name:
                 looks = looks_of(list(row.names.values()))
-                drawn.setdefault(row.name, oneway_figure(samples, looks, row.unit))
+                drawn.setdefault(row.name, oneway_figure(values, looks, row.unit))
         return chosen_figure("case", case, drawn)
 
     def _write_page(self, path: Path) -> None:
@@ -250,9 +242,8 @@ class Campaigns(Paged):
 
         with Store(self.store, read_only=True) as kept:
             measured = Measurements(kept)
-            return answers.rows(
-                measured, choose_suite(measured.campaigns(), self.suite, self.store)
-            )
+            chosen = choose_suite(measured.campaigns(), self.suite, self.store)
+            return answers.rows(measured, chosen)
 
     def __repr__(self) -> str:
         return f"<schedlab measurements of {self.suite} in {self.store}>"

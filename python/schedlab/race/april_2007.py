@@ -46,11 +46,10 @@ class Beside:
 
     def ratios(self, over: str, under: str) -> tuple[float | None, float | None]:
         """One structure's time over another's, then and now; None where one is missing."""
-        then, now = (
+        return tuple(
             times[over] / times[under] if over in times and times.get(under) else None
             for times in (self.then, self.now)
         )
-        return then, now
 
 
 def read() -> Race2007:

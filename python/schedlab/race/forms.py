@@ -1,7 +1,7 @@
 """Texts of a race that the terminal and the page share."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from schedlab.race import plan
 from schedlab.race.answers import Compared, HeatRow, Standing
@@ -91,36 +91,40 @@ def together_text(heat: plan.Heat) -> str:
     return f"a {'removal' if removes else 'pop'} and the push after it, added"
 
 
-def left_out(standings: Sequence[Standing]) -> list[str]:
+def left_out(standings: Sequence[Standing]) -> Iterator[str]:
     """Who does not take part and why, the sizes with one reason together; and what ~ means."""
     rows = [(one.heat.spec.size, row) for one in standings for row in one.rows.values()]
     reasons = by_key(((row.structure, row.left_out), size) for size, row in rows if row.left_out)
-    lines = ["~: not in exact order, so never the fastest"] * any(not row.exact for _, row in rows)
+    if not all(row.exact for _, row in rows):
+        yield "~: not in exact order, so never the fastest"
     for (name, why), sizes in reasons.items():
         where = "" if len(sizes) == len(standings) else f" at n = {', '.join(sizes)}"
-        lines.append(f"{name} is left out{where}: {why}")
-    return lines
+        yield f"{name} is left out{where}: {why}"
 
 
-def notes(standings: Sequence[Standing]) -> list[str]:
+def notes(standings: Sequence[Standing]) -> Iterator[str]:
     """What must be known to read the numbers: what is not counted, and who else was on the
     machine, as far as it is known."""
-    said = []
     heats = [one.heat for one in standings]
     why_not = {heat.result["counters"].get("why_not") for heat in heats} - {None, ""}
     if why_not:
-        said.append(f"Instructions and cache misses are not counted: {'; '.join(sorted(why_not))}.")
+        yield f"Instructions and cache misses are not counted: {'; '.join(sorted(why_not))}."
     if too_short := [
         one.heat.spec
         for one in standings
         if any(row.ticks and row.fewest <= 0 for row in one.rows.values())
     ]:
-        said.append(
+        yield (
             f"The clock is too coarse for {plan.places(too_short)}: a round took no time, so there"
             " are no ratios to it. Race more loops, with -l."
         )
-    if (step := _clock_step(standings)) > 1:
-        said.append(
+    # What the clock of single operations goes forward by divides all their percentiles: 1 where
+    # steps are no whole ticks, 0 if it timed none.
+    singles = [row.single for one in standings for row in one.rows.values() if row.single]
+    singles += [value for one in singles for value in one.values() if isinstance(value, dict)]
+    step = math.gcd(*(int(single[name]) for single in singles for name in PERCENTILES))
+    if step > 1:
+        yield (
             f"The clock goes forward {step} ticks at a time, so single operations that differ by"
             " one such step, or a pop and a push by two, may have taken as long."
         )
@@ -129,7 +133,7 @@ def notes(standings: Sequence[Standing]) -> list[str]:
     disturbed = [spec for spec, share in shares.items() if share > DISTURBED_SHARE]
     if disturbed:
         disturbed.sort(key=shares.__getitem__, reverse=True)
-        said.append(
+        yield (
             "Another thread had the CPU, or the other half of its core, in"
             f" {100 * shares[disturbed[0]]:.0f} % of the figures of {plan.places(disturbed)}. Who"
             " keeps many units of the core busy suffers most from that, so ratios there are not"
@@ -137,19 +141,10 @@ def notes(standings: Sequence[Standing]) -> list[str]:
         )
     load = max((heat.load or 0.0 for heat in heats), default=0.0)
     if load >= BUSY_LOAD:
-        said.append(
+        yield (
             f"The machine was busy: up to {load:.1f} tasks at a time ran or waited. Minima"
             " suffer least; for times to quote, race on an idle machine."
         )
-    return said
-
-
-def _clock_step(standings: Sequence[Standing]) -> int:
-    """The step, in ticks, of the clock that times single operations, which divides all percentiles:
-    1 where steps are no whole ticks, 0 if it timed none."""
-    singles = [row.single for one in standings for row in one.rows.values() if row.single]
-    singles += [value for one in singles for value in one.values() if isinstance(value, dict)]
-    return math.gcd(*(int(single[name]) for single in singles for name in PERCENTILES))
 
 
 def published_texts(row: Beside) -> list[str]:

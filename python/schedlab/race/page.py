@@ -183,10 +183,7 @@ def _draw_curves(figure: go.Figure, curves: Curves, looks: Looks) -> None:
             **_curve(name, points, "%{customdata}"),
             visible=True if name in curves.shown else "legendonly",
             line={"color": look.colour, "width": width, "dash": look.dash},
-            marker={
-                "color": look.colour, "symbol": look.symbol, "size": 5 + width,
-                "line": {"color": "#ffffff", "width": 1},
-            },
+            marker=figures.marker(look, 5 + width),
             error_y=figures.whiskers(points, look),
             customdata=["" if p.low is None else f" [{p.low:.4g}, {p.high:.4g}]" for p in points],
         )  # fmt: skip

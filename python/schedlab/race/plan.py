@@ -230,9 +230,8 @@ def _caches(directory: Path) -> tuple[tuple[str, int], ...]:
     caches = []
     for index in sorted(directory.glob("index*")):
         with contextlib.suppress(OSError):
-            level, kind, size = (
-                (index / name).read_text().strip() for name in ("level", "type", "size")
-            )
+            names = ("level", "type", "size")
+            level, kind, size = ((index / name).read_text().strip() for name in names)
             if kind != "Instruction" and size[-1:] in _CACHE_UNITS:
                 name = f"L{level}d" if kind == "Data" else f"L{level}"
                 caches.append((name, int(size[:-1]) * _CACHE_UNITS[size[-1]]))

@@ -3,6 +3,7 @@
 Every table fits 80 columns or is cut into several.
 """
 
+import functools
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -10,16 +11,19 @@ from dataclasses import asdict
 from rich.markup import escape
 from rich.table import Table
 
+from schedlab.digests import attributes
 from schedlab.race import forms, plan
 from schedlab.race.answers import HeatRow, Standing
 from schedlab.race.april_2007 import REMARKS, TODAY, Beside
 from schedlab.report.forms import DASH, count_text
-from schedlab.report.tables import print_columns, print_table
+from schedlab.report.tables import headed, print_columns, print_table
 from schedlab.shown import print_data
 from schedlab.statistics.samples import by_key
 
 # Text is no wider than this, whatever stdout is.
 TEXT_COLUMNS = 80
+# So that 80 columns hold much; and with a blank line above.
+NARROW = {"title": " ", "padding": (0, 2, 0, 0)}
 
 
 def print_race(standings: Sequence[Standing], machine: plan.Machine) -> None:
@@ -34,7 +38,9 @@ def print_race(standings: Sequence[Standing], machine: plan.Machine) -> None:
         print_data(f"{title}: {forms.unit_of(of_title[0].heat)}")
         if of_title[0].heat.spec.is_timed_alone:
             _print_times(of_title)
-            _print_apart(of_title)
+            operations = plan.TIMED_ALONE[of_title[0].heat.spec.workload]
+            _print_rows(of_title, functools.partial(forms.apart_text, operations=operations))
+            print_data(f"{forms.PERCENTILES[forms.TAIL]} of each alone: {', '.join(operations)}\n")
         else:
             _print_answer(of_title)
             _print_times(of_title)
@@ -49,21 +55,13 @@ def _print_text(text: str, indent: str = "", end: str = "\n\n") -> None:
     print_data(textwrap.fill(text, TEXT_COLUMNS, subsequent_indent=indent, **whole), end=end)
 
 
-def _table(columns: Sequence[str], left: Sequence[str] = ()) -> Table:
-    """Narrow, so that 80 columns hold much, and with a blank line above."""
-    table = Table(title=" ", box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        table.add_column(column, justify="left" if column in left else "right", no_wrap=True)
-    return table
-
-
 def _print_grid(
     labels: Sequence[str], columns: Mapping[str, Sequence[str]], left: Sequence[str]
 ) -> None:
     """Columns of texts beside their labels, which every part repeats where stdout is narrow."""
 
     def build(wanted: Sequence[str]) -> Table:
-        table = _table(("n", *wanted), left)
+        table = headed(("n", *wanted), left, **NARROW)
         for texts in zip(labels, *(columns[head] for head in wanted), strict=True):
             table.add_row(*map(escape, texts))
         return table
@@ -115,12 +113,6 @@ def _print_rows(
     _print_grid([forms.marked(name, standings) for name in names], columns, left=["n"])
 
 
-def _print_apart(standings: Sequence[Standing]) -> None:
-    operations = plan.TIMED_ALONE[standings[0].heat.spec.workload]
-    _print_rows(standings, lambda row: forms.apart_text(row, operations))
-    print_data(f"{forms.PERCENTILES[forms.TAIL]} of each alone: {', '.join(operations)}\n")
-
-
 def _print_counters(standings: Sequence[Standing]) -> None:
     def text(row: HeatRow) -> str:
         counts = (row.instructions_per_loop, row.cache_misses_per_loop)
@@ -142,9 +134,9 @@ def print_published(rows: Sequence[Beside]) -> None:
     )
     for machine, of_machine in by_key((row.machine, row) for row in rows).items():
         print_data(f"\n{machine}", end="")
-        table = _table(
+        table = headed(
             ("\nn", "2007\nrb", "\ngavl", "\nring", "today\nrb", "\ngavl", "\nring",
-             "then, now\nrb/gavl", "then, now\nring/rb")
+             "then, now\nrb/gavl", "then, now\nring/rb"), **NARROW,
         )  # fmt: skip
         for row in of_machine:
             table.add_row(f"{row.n:,}", *forms.published_texts(row))
@@ -165,7 +157,7 @@ def race_json(standings: Sequence[Standing], machine: plan.Machine, rows: Sequen
         "heats": [_heat_json(standing, pace) for standing in standings],
         "published": [asdict(row) for row in rows],
         "remarks": list(REMARKS) if rows else [],
-        "notes": forms.notes(standings),
+        "notes": list(forms.notes(standings)),
     }
 
 
@@ -177,12 +169,11 @@ def _heat_json(standing: Standing, pace: float) -> dict:
     rows = []
     for row in heat.result["rows"]:
         ticks = standing.rows[row["structure"]].ticks
-        centre = ticks and {name: getattr(ticks, name) for name in ("median", "low", "high")}
+        centre = attributes(ticks, "median", "low", "high")
         rows.append(row | {"ticks": ticks and {"min": ticks.quantiles[0], **centre}})
     return {
         **heat.result,
-        "raced_at": heat.raced_at,
-        "load": heat.load,
+        **attributes(heat, "raced_at", "load"),
         "reused": heat.is_reused,
         "disturbed_share": heat.disturbed_share(pace),
         "rows": rows,

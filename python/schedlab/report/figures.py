@@ -191,7 +191,7 @@ def ecdf_figure(curves: Mapping[str, Curve], looks: Looks, x_title: str, y_title
         at = np.searchsorted(percents, 100 * np.array(MARKED_SHARES) - 1e-9)
         figure.add_scatter(
             legendgroup=name, showlegend=False, hoverinfo="skip", mode="markers",
-            x=values[at], y=np.round(percents[at], 3), marker=_marker(looks[name], 9),
+            x=values[at], y=np.round(percents[at], 3), marker=marker(looks[name], 9),
         )  # fmt: skip
     _lay_out_with_legend(figure, x_title, f"{y_title} (%)")
     ticks = decade_ticks(low, high)
@@ -311,11 +311,11 @@ def legend_above() -> dict:
 
 def _lay_out_with_legend(figure: go.Figure, x_title: str, y_title: str) -> None:
     figure.update_layout(layout(x_title, y_title, 24))
-    legend = legend_above()
-    figure.update_layout(showlegend=True, legend=legend, hovermode="closest", margin_t=34)
+    figure.update_layout(showlegend=True, legend=legend_above(), hovermode="closest", margin_t=34)
 
 
-def _marker(look: Look, size: float) -> dict:
+def marker(look: Look, size: float) -> dict:
+    """A policy's mark, with an edge of white where marks coincide; `size` is in pixels."""
     line = {"color": "#ffffff", "width": 1}
     return {"color": look.colour, "symbol": look.symbol, "size": size, "line": line}
 
@@ -344,7 +344,7 @@ def _lines(series: Series, looks: Looks, x_title: str, y_title: str) -> go.Figur
             y=[point.centre for point in points],
             mode="lines+markers",
             line={"color": look.colour, "width": _LINE_WIDTHS_PX[depth], "dash": look.dash},
-            marker=_marker(look, _MARKER_SIZES_PX[depth] + 2 * ("triangle" in look.symbol)),
+            marker=marker(look, _MARKER_SIZES_PX[depth] + 2 * ("triangle" in look.symbol)),
             error_y=whiskers(points, look) if categories else None,
             customdata=["" if p.low is None else f"[{p.low:.4g}, {p.high:.4g}]" for p in points],
             hovertemplate="%{y:.4g} %{customdata}<extra>" + escape(name) + "</extra>",

@@ -131,8 +131,7 @@ class _Cell:
         """Draws how much is done, unless it has just been drawn."""
         if time.monotonic() - self._drawn_s >= DRAW_EVERY_S:
             self._drawn_s = time.monotonic()
-            text = ", ".join(filter(None, texts.values()))
-            self._line.update({"text/plain": text}, raw=True)
+            self._line.update({"text/plain": ", ".join(filter(None, texts.values()))}, raw=True)
 
     def refresh(self) -> None:
         """Nothing waits to be drawn."""

@@ -6,7 +6,7 @@ A queue is a mapping as the core gives it: `queue`, its name, `operations`, how 
 
 from collections.abc import Mapping, Sequence
 
-from schedlab.errors import UnknownName
+from schedlab.errors import refuse_unknown
 
 
 def choose(
@@ -19,8 +19,7 @@ def choose(
     if name is None:
         return max(usual, key=lambda queue: queue["operations"], default=None)
     named = {queue["queue"]: queue for queue in queues}
-    if name not in named:
-        raise UnknownName("queue", name, list(named), where)
+    refuse_unknown("queue", [name], named, where)
     return named[name]
 
 

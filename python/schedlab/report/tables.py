@@ -30,6 +30,17 @@ Column = tuple[str, Mapping[str, str]]
 """A heading, and a text for each policy that has one."""
 
 
+def headed(
+    columns: Sequence[str], left: Sequence[str] = (), is_lined: bool = False, **style: Any
+) -> Table:
+    """A table without rows, whose columns stand to the right but for those that are to stand to the
+    `left`, and are not broken; with a line below its head if it `is_lined`."""
+    table = Table(box=box.SIMPLE if is_lined else None, pad_edge=is_lined, **style)
+    for column in columns:
+        table.add_column(column, justify="left" if column in left else "right", no_wrap=True)
+    return table
+
+
 def print_table(table: Table) -> None:
     """A table on stdout; piped, it has all the room it needs and no blanks at line ends."""
     console = _console()
@@ -54,9 +65,7 @@ def print_columns(columns: Sequence, build: Callable[[Sequence], Table]) -> None
     """
     rest = list(columns)
     while rest:
-        nr = len(rest)
-        while nr > 1 and not fits(build(rest[:nr])):
-            nr -= 1
+        nr = next((nr for nr in range(len(rest), 1, -1) if fits(build(rest[:nr]))), 1)
         print_table(build(rest[:nr]))
         rest = rest[nr:]
 

@@ -25,7 +25,7 @@ each pair a ratio with its interval, p values and a word. The pick, made in `met
 
 import itertools
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from string import ascii_letters
 
@@ -54,8 +54,19 @@ SIGNIFICANT = 1 - estimates.CONFIDENCE
 WORDS = {one: one.value for one in Verdict} | {Verdict.INCONCLUSIVE: "no difference shown"}
 
 
+class Worded:
+    """What has a `verdict`."""
+
+    __slots__ = ()
+
+    @property
+    def word(self) -> str:
+        """The verdict as it is printed."""
+        return WORDS[self.verdict]
+
+
 @dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Worded):
     """One sample against another: `a` over `b`, so a ratio below 1 says that `a` is faster."""
 
     a: str
@@ -97,11 +108,6 @@ class Pair:
     def is_blocked(self) -> bool:
         """Whether it is of ratios within blocks."""
         return self.method in (Method.BLOCKS, Method.BLOCK_SIGNS)
-
-    @property
-    def word(self) -> str:
-        """The verdict as it is printed."""
-        return WORDS[self.verdict]
 
     @property
     def change(self) -> str:
@@ -195,11 +201,11 @@ def compare_groups(
     contests = contests_of(names, series, checked, method, blocks)
     picked, why = choose(contests, large, baseline, method)
     pairs = _tested([_pair(one, threshold, occasions) for one in contests], large, picked)
-    notes = _notes(series, contests, pairs)
+    notes = tuple(_notes(series, contests, pairs))
     tests = {Method.RANKS: variance.kruskal_wallis, Method.TUKEY_KRAMER: variance.pooled}
     # All of these take runs to be independent of each other.
     omnibus = None if picked is Method.BLOCKS else tests.get(picked, variance.welch)(large)
-    return Comparison(picked, why, pairs, omnibus, series, tuple(notes))
+    return Comparison(picked, why, pairs, omnibus, series, notes)
 
 
 def merged(comparisons: Sequence[Comparison], order: Sequence[str]) -> Comparison:
@@ -344,48 +350,41 @@ def _power(one: Contest, threshold: float) -> tuple[float | None, int | None]:
 
 def _notes(
     series: Mapping[str, Independence], contests: Sequence[Contest], pairs: Sequence[Pair]
-) -> list[str]:
-    notes = [
-        f"{name}: {of.n} of the {RUNS_FOR_INTERVAL_MIN} runs that an interval takes"
-        for name, of in series.items()
-        if of.n < RUNS_FOR_INTERVAL_MIN
-    ]
+) -> Iterator[str]:
+    for name, of in series.items():
+        if of.n < RUNS_FOR_INTERVAL_MIN:
+            yield f"{name}: {of.n} of the {RUNS_FOR_INTERVAL_MIN} runs that an interval takes"
     # What changes with time changes both runs of a block: there it is the ratios that are asked.
     has_blocks = any(one.blocked for one in contests)
     apart = {name for one in contests if not one.blocked for name in (one.a, one.b)}
     for name, of in series.items():
         about = of.notes() if name in apart or not has_blocks else of.notes_of_values()
-        notes += [f"{name}: {note}" for note in about]
+        yield from (f"{name}: {note}" for note in about)
     for one in contests:
         if one.blocked and (nr_alone := one.blocked.nr_alone):
             runs = "run has" if nr_alone == 1 else "runs have"
-            alone = f"{nr_alone} {runs} no partner in a block, and no say in the ratio"
-            notes.append(f"{one.title}: {alone}")
+            yield f"{one.title}: {nr_alone} {runs} no partner in a block, and no say in the ratio"
         ratios = one.ratios.notes_of_order() if one.ratios else ()
-        notes += [f"{one.title}, ratios within blocks: {note}" for note in ratios]
+        yield from (f"{one.title}, ratios within blocks: {note}" for note in ratios)
     for pair in pairs:
-        notes += [f"{pair.a} against {pair.b}: {note}" for note in _contradictions(pair)]
-    return notes
+        yield from (f"{pair.a} against {pair.b}: {note}" for note in _contradictions(pair))
 
 
-def _contradictions(pair: Pair) -> list[str]:
+def _contradictions(pair: Pair) -> Iterator[str]:
     """Where a second way to look at a pair says something else than the first."""
-    notes, medians, resampled = [], pair.medians, pair.resampled
+    medians, resampled = pair.medians, pair.resampled
     if medians.low is not None and pair.ratio.direction != medians.direction:
-        notes.append(
-            f"means and medians do not agree, which have {pair.change} and {medians.change}"
-        )
+        yield f"means and medians do not agree, which have {pair.change} and {medians.change}"
     is_of_means = resampled and resampled.low is not None and pair.method is not Method.RANKS
     if is_of_means and pair.ratio.direction != resampled.direction:
-        notes.append(
+        yield (
             f"resampling does not agree with the test's interval, {pair.change}: it has"
             f" {resampled.change}"
         )
     p_value = pair.ratio.p_value
     can_tell = pair.exchange_p is not None and pair.ratio.n_a >= BLOCKS_FOR_EXCHANGES_MIN
     if can_tell and (p_value < SIGNIFICANT) != (pair.exchange_p < SIGNIFICANT):
-        notes.append(
+        yield (
             f"its test has {p_text(p_value)}, and exchanging both within blocks"
             f" {p_text(pair.exchange_p)}: more blocks would tell"
         )
-    return notes

@@ -6,6 +6,7 @@ as many independent runs as it is worth.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -54,8 +55,7 @@ class Independence:
     @property
     def neighbours_are_alike(self) -> bool:
         """Whether runs are shown to be like those before them, so that they are worth fewer."""
-        shown = self.ljung_box_p is not None and self.ljung_box_p < SIGNIFICANT
-        return shown and self.lag_1 > 0
+        return self.ljung_box_p is not None and self.ljung_box_p < SIGNIFICANT and self.lag_1 > 0
 
     @property
     def worth(self) -> float:
@@ -64,35 +64,33 @@ class Independence:
 
     def notes(self) -> list[str]:
         """What a reader must know, in sentences."""
-        return self.notes_of_order() + self.notes_of_values()
+        return [*self.notes_of_order(), *self.notes_of_values()]
 
-    def notes_of_order(self) -> list[str]:
+    def notes_of_order(self) -> Iterator[str]:
         """Of these, what the order of the runs tells: drift and memory."""
-        notes = []
         if self.drift_p is not None and self.drift_p < SIGNIFICANT:
             way = "longer" if self.drift > 0 else "shorter"
-            notes.append(
+            yield (
                 f"runs became {way} with time (Spearman {self.drift:+.2f},"
                 f" {p_text(self.drift_p)}): only an interleaved comparison is fair"
             )
         if self.ljung_box_p is not None and self.ljung_box_p < SIGNIFICANT:
             why = f"lag-1 correlation {self.lag_1:+.2f}, Ljung-Box {p_text(self.ljung_box_p)}"
             worth = f"{self.n} runs are worth {math.floor(self.n_effective)} independent ones"
-            notes.append(
+            yield (
                 f"neighbouring runs are alike ({why}): {worth}"
                 if self.neighbours_are_alike
                 else f"runs depend on those before them ({why}): look for what repeats"
             )
-        return notes
 
-    def notes_of_values(self) -> list[str]:
+    def notes_of_values(self) -> Iterator[str]:
         """Of these, what would be so in any order: states and outliers."""
-        notes = [] if self.states is None else [states_told(self.states)]
+        if self.states is not None:
+            yield states_told(self.states)
         if self.outliers:
             which = ", ".join(str(place + 1) for place in self.outliers)
             runs = "run" if len(self.outliers) == 1 else "runs"
-            notes.append(f"{runs} {which} of {self.n} far from the others: kept, look at why")
-        return notes
+            yield f"{runs} {which} of {self.n} far from the others: kept, look at why"
 
 
 def independence(values: ArrayLike) -> Independence:

@@ -44,8 +44,7 @@ class Locks(contextlib.ExitStack):
     def _lock(self, kind: int, key: RunKey) -> bool:
         try:
             if self._file is not None:
-                place = int(digest_of(key)[:16], 16) & PLACE_MASK
-                fcntl.lockf(self._file, kind, 1, place)
+                fcntl.lockf(self._file, kind, 1, int(digest_of(key)[:16], 16) & PLACE_MASK)
         except (BlockingIOError, PermissionError):
             # Both mean that another process holds it.
             return False
