@@ -5,7 +5,7 @@
 use crate::support::*;
 use proptest::prelude::*;
 use scenario::workload::{Channel, InitialTask, Op, Workload};
-use simulator::RunResult;
+use simulator::{Options, RunResult};
 use std::collections::VecDeque;
 
 const HZ: u32 = 1000;
@@ -16,7 +16,7 @@ const SLICE_NS: u64 = 6 * MS;
 
 fn bfs(version: i64, nr_cpus: usize, workload: &Workload, until_ns: Option<u64>) -> RunResult {
     let tunables = [("version", version)];
-    outcome(&shipped("bfs"), &costless(nr_cpus, HZ), workload, until_ns, &tunables)
+    outcome("bfs", &costless(nr_cpus, HZ), workload, until_ns, &tunables)
 }
 
 /// What one hog of each nice value gets of a CPU, in percent.
@@ -118,7 +118,7 @@ proptest! {
             [("version", version), ("first_expired_wins", i64::from(first_expired_wins))];
         let machine = costless(1, HZ);
         let result =
-            outcome(&shipped("bfs"), &machine, &workload_of_jobs(&jobs), until_ns, &tunables);
+            outcome("bfs", &machine, &workload_of_jobs(&jobs), until_ns, &tunables);
         let first_expired_wins = first_expired_wins || version == 313;
         let expected = plain_edf_run_ns(version, first_expired_wins, &nice_values, until_ns);
         for (got, expected) in run_ns(&result).into_iter().zip(&expected) {
@@ -268,7 +268,7 @@ fn a_pick_costs_in_proportion_to_those_who_wait() {
             let mut tasks = vec![hog("hog", 0); nr];
             tasks.push(task("sleeper", -20, forever(&[sleep(MS), run(10 * US)])));
             let tunables = [("version", version)];
-            let result = outcome(&shipped("bfs"), &machine, &together(tasks), 3 * S, &tunables);
+            let result = outcome("bfs", &machine, &together(tasks), 3 * S, &tunables);
             result.cpu_time_ns.scheduler as f64 / result.switches as f64
         };
         let (some, many) = (cost_ns(40), cost_ns(80));
@@ -284,8 +284,7 @@ fn more_cpus_wait_longer_for_their_one_lock_and_not_with_queues_of_their_own() {
         let napper = task("napper", 0, forever(&[sleep(100 * US), run(20 * US)]));
         let tasks = [vec![napper; 8 * nr_cpus], vec![hog("hog", 5); 4 * nr_cpus]].concat();
         let workload = together(tasks);
-        let result =
-            outcome(&shipped(policy), &machine(nr_cpus, HZ), &workload, 200 * MS, tunables);
+        let result = outcome(policy, &machine(nr_cpus, HZ), &workload, 200 * MS, tunables);
         result.cpu_time_ns.lock_wait as f64 / result.switches as f64
     };
     for version in VERSIONS {
@@ -307,7 +306,7 @@ fn migrations(version: i64, caches: [u32; 2], nr_hogs: usize) -> u64 {
     }
     let jobs: Vec<Job> = (0..nr_hogs).map(|_| burner(0, 0, 2 * S)).collect();
     let tunables = [("version", version)];
-    outcome(&shipped("bfs"), &machine, &workload_of_jobs(&jobs), S, &tunables).migrations
+    outcome("bfs", &machine, &workload_of_jobs(&jobs), S, &tunables).migrations
 }
 
 #[test]
@@ -436,13 +435,9 @@ fn a_yield_gives_the_slice_up_until_424_keeps_the_deadline() {
 
 #[test]
 fn a_version_that_does_not_exist_is_refused_with_those_that_do() {
-    let options = simulator::Options {
-        tunables: [("version".to_owned(), 304)].into(),
-        ..simulator::Options::default()
-    };
+    let options = Options { tunables: settings(&[("version", 304)]), ..Options::default() };
     let workload = workload_of_jobs(&[burner(0, 0, MS)]);
-    let result = simulator::simulate(&shipped("bfs"), &costless(1, HZ), &workload, &options)
-        .unwrap_or_else(|error| panic!("{error}"));
+    let result = attempt_with(&shipped("bfs"), &costless(1, HZ), &workload, &options);
     let message = result.error.expect("the policy refuses").message;
     assert!(message.contains("version is 304, not 302, 313 or 424"), "{message}");
 }

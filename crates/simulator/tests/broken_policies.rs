@@ -1,9 +1,8 @@
 //! Goal: a policy that breaks the rules ends the run with the kernel's own kind of message.
 //! Method: small policies that each break one rule, and the whole text of what is reported.
 
-use crate::support::{S, attempt, compile, costless, parsed, shipped};
-use simulator::{FailureKind, Options, RunResult, Status, simulate};
-use std::collections::BTreeMap;
+use crate::support::*;
+use simulator::{FailureKind, Options, RunResult, Status};
 
 const PINNED_PAIR_AND_HOGS: &str = r#"
 source = "own"
@@ -43,13 +42,10 @@ fn starved(stop_s: u64) -> RunResult {
 }
 
 fn failing(source: &str, tunables: &[(&str, i64)], nr_cpus: usize) -> RunResult {
-    let tunables: BTreeMap<String, i64> =
-        tunables.iter().map(|(name, value)| (name.to_string(), *value)).collect();
-    let options = Options { seed: 1, tunables, ..Options::default() };
+    let options = Options { seed: 1, tunables: settings(tunables), ..Options::default() };
     let policy = compile(&format!("crates/simulator/tests/broken/{source}.bpf.c"));
     let machine = costless(nr_cpus, 1000);
-    let result = simulate(&policy, &machine, &parsed(PINNED_PAIR_AND_HOGS), &options);
-    let result = result.unwrap_or_else(|error| panic!("{error}"));
+    let result = attempt_with(&policy, &machine, &parsed(PINNED_PAIR_AND_HOGS), &options);
     assert_eq!(result.status, Status::Failed, "{:?}", result.error);
     result
 }

@@ -1,10 +1,9 @@
 //! Goal: what few policies do is right all the same. Method: one small policy or workload for each
 //! corner, and what a kernel would make of it.
 
-use crate::support::{attempt, compile, costless, group, machine, outcome, parsed, shipped};
+use crate::support::*;
 use simulator::{FailureKind, Status};
 
-const MS: u64 = 1_000_000;
 const HZ: u32 = 1000;
 
 fn corner(name: &str) -> policy::Policy {
@@ -45,7 +44,7 @@ start = "5ms"
 program = [{ run = "1ms" }]
 "#;
     let policy = corner("local_preempt");
-    let result = outcome(&policy, &costless(1, HZ), &parsed(text), 60 * MS, &[]);
+    let result = outcome_of(&policy, &costless(1, HZ), &parsed(text), 60 * MS, [].into());
     // A system call takes at least 1 ns: the exit.
     assert_eq!(group(&result, "urgent").last_exit_ns, 6 * MS + 1);
 }
@@ -90,7 +89,8 @@ name = "late"
 start = "1500us"
 program = [{ run = "100us" }]
 "#;
-    let result = outcome(&corner("gate_keeper"), &costless(1, HZ), &parsed(text), None, &[]);
+    let result =
+        outcome_of(&corner("gate_keeper"), &costless(1, HZ), &parsed(text), None, [].into());
     assert_eq!(result.status, Status::Completed);
     // The gate opens at 1 ms for two and at 2 ms, while one of them still waits, for the third.
     let both_ns = MS + 2 * 1_500_001; // An exit takes 1 ns.

@@ -331,7 +331,7 @@ fn text_of(scene: &Scene) -> String {
     let head = "source = \"own\"\ndescription = \"a scene\"\n";
     let workload = parsed(&format!("{head}{tasks}"));
     let machine = costless(*nr_cpus, *hz);
-    let result = outcome(&shipped(policy), &machine, &workload, scene.until_ns, scene.tunables);
+    let result = outcome(policy, &machine, &workload, scene.until_ns, scene.tunables);
     let cpus = if *nr_cpus == 1 { "CPU" } else { "CPUs" };
     let tunables: String =
         scene.tunables.iter().map(|(name, value)| format!("with {name} = {value}\n")).collect();

@@ -3,10 +3,7 @@
 //! against the order of operations in Linux 6.12 (kernel/sched/core.c and ext.c), and closed forms
 //! of when tasks end.
 
-use crate::support::{
-    MS, POLICIES, Printed, attempt, compile, costless, group, outcome, parsed, shipped,
-    shipped_machine,
-};
+use crate::support::*;
 use scenario::machine::Machine;
 use scenario::workload::Workload;
 use simulator::{FailureKind, Options, RunResult, Status, simulate};
@@ -34,14 +31,14 @@ fn watched_on(
         until_ns,
         timeline: true,
         prints: Some(printed.show()),
-        tunables: tunables.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
+        tunables: settings(tunables),
         ..Options::default()
     };
-    let result = simulate(&policy, machine, workload, &options);
+    let result = attempt_with(&policy, machine, workload, &options);
     let said = |line: &String| line.split_once("bpf_trace_printk: ").map(|(_, said)| said.into());
     let lines = printed.lines();
     let lines = lines.iter().map(|line| said(line).unwrap_or_else(|| line.clone()));
-    (result.unwrap_or_else(|error| panic!("{error}")), lines.collect())
+    (result, lines.collect())
 }
 
 fn workload(text: &str) -> Workload {
@@ -328,7 +325,7 @@ affinity = [{ at = "6ms", task = "t", cpus = [0, 2] }, { at = "25ms", task = "t"
     let workload = workload(text);
     for name in POLICIES {
         let policy = shipped(name);
-        let machine = crate::support::machine(3, 1000);
+        let machine = machine(3, 1000);
         let first = attempt(&policy, &machine, &workload, 7);
         assert_eq!((first.status, &first.error), (Status::Completed, &None), "{name}");
         let second = attempt(&policy, &machine, &workload, 7);
@@ -350,7 +347,7 @@ hotplug = [
 "#;
     let workload = workload(text);
     for name in POLICIES {
-        let result = outcome(&shipped(name), &costless(2, 1000), &workload, None, &[]);
+        let result = outcome(name, &costless(2, 1000), &workload, None, &[]);
         assert_eq!(result.status, Status::Completed, "{name}");
         // 160 ms of work and four exits of 1 ns.
         assert_eq!(result.cpu_time_ns.work, 160 * MS, "{name}");
@@ -378,8 +375,7 @@ fn a_walk_may_give_back_tasks_of_a_cpu_that_is_long_gone() {
     for policy in POLICIES {
         let loaded = shipped(policy);
         let options = Options { timeline: true, ..Options::default() };
-        let result = simulate(&loaded, &costless(3, 1000), &workload, &options);
-        let result = result.unwrap_or_else(|error| panic!("{policy}: {error}"));
+        let result = attempt_with(&loaded, &costless(3, 1000), &workload, &options);
         assert_eq!((result.status, &result.error), (Status::Completed, &None), "{policy}");
         assert_eq!(group(&result, "t").count, 6, "{policy}");
     }
@@ -394,9 +390,7 @@ fn away_ns(at_ns: &[u64], hogs: u32) -> u64 {
         let state = if i % 2 == 0 { "offline" } else { "online" };
         text += &format!("[[hotplug]]\nat = \"{at_ns}ns\"\ncpu = 1\nstate = \"{state}\"\n");
     }
-    let (fifo, machine) = (shipped("fifo"), shipped_machine("osdl-2"));
-    let result = simulate(&fifo, &machine, &workload(&text), &Options::default());
-    let result = result.unwrap_or_else(|error| panic!("{at_ns:?}: {error}"));
+    let result = attempt(&shipped("fifo"), &shipped_machine("osdl-2"), &workload(&text), 0);
     assert_eq!((result.status, &result.error), (Status::Completed, &None), "{at_ns:?}");
     result.cpu_time_ns.offline
 }
@@ -441,8 +435,7 @@ fn a_task_that_ends_while_its_policy_is_loaded_again_is_not_known_to_the_next() 
     let cfs_gavl = shipped("cfs_gavl");
     let machine = shipped_machine("osdl-2");
     for (at_us, workload) in going_amid_exits() {
-        let result = simulate(&cfs_gavl, &machine, &workload, &Options::default());
-        let result = result.unwrap_or_else(|error| panic!("{at_us} us: {error}"));
+        let result = attempt(&cfs_gavl, &machine, &workload, 0);
         assert_eq!((result.status, &result.error), (Status::Completed, &None), "{at_us} us");
     }
 }

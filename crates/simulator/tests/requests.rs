@@ -10,7 +10,7 @@ use simulator::{RequestGroup, RunResult};
 const CALL_NS: u64 = 1;
 
 fn run_of(workload: &Workload, nr_cpus: usize) -> RunResult {
-    outcome(&shipped("fifo"), &costless(nr_cpus, 1000), workload, None, &[])
+    outcome("fifo", &costless(nr_cpus, 1000), workload, None, &[])
 }
 
 fn requests<'a>(result: &'a RunResult, name: &str) -> &'a RequestGroup {

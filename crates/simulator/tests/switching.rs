@@ -3,7 +3,7 @@
 //!
 //! Source: Linux 6.12 kernel/sched/ext.c and core.c, where `rq->curr` changes last.
 
-use crate::support::{MS, attempt, compile, costless, outcome, parsed, stays_of};
+use crate::support::*;
 use simulator::RunResult;
 
 const HZ: u32 = 1000;
@@ -24,7 +24,7 @@ program = [{ run = "1s" }]
 
 fn watched(workload: &str, tunables: &[(&str, i64)]) -> RunResult {
     let policy = compile("crates/simulator/tests/switching/watches.bpf.c");
-    outcome(&policy, &costless(1, HZ), &parsed(workload), 40 * MS, tunables)
+    outcome_of(&policy, &costless(1, HZ), &parsed(workload), 40 * MS, settings(tunables))
 }
 
 #[test]
