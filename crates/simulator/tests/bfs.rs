@@ -260,20 +260,11 @@ fn a_nice_19_hog_waits_no_longer_than_its_offset_and_the_slices_of_the_others() 
 
 #[test]
 fn a_pick_costs_in_proportion_to_those_who_wait() {
-    let mut machine = machine(1, HZ);
-    machine.costs.scan_miss_ns = machine.costs.scan_step_ns;
+    let step_ns = machine(1, HZ).costs.scan_step_ns as f64;
     // 313 stops at the first expired deadline, which mostly is near.
     for version in [302, 424] {
-        let cost_ns = |nr: usize| {
-            let mut tasks = vec![hog("hog", 0); nr];
-            tasks.push(task("sleeper", -20, forever(&[sleep(MS), run(10 * US)])));
-            let tunables = [("version", version)];
-            let result = outcome("bfs", &machine, &together(tasks), 3 * S, &tunables);
-            result.cpu_time_ns.scheduler as f64 / result.switches as f64
-        };
-        let (some, many) = (cost_ns(40), cost_ns(80));
+        let [some, many] = [40, 80].map(|nr| pick_cost_ns("bfs", nr, &[("version", version)]));
         let per_task_ns = (many - some) / 40.0;
-        let step_ns = machine.costs.scan_step_ns as f64;
         assert!((per_task_ns / step_ns - 1.0).abs() < 0.02, "{version}: {per_task_ns} {step_ns}");
     }
 }

@@ -5,8 +5,6 @@ use crate::support::*;
 use simulator::{FailureKind, Options, RunResult, Status};
 
 const PINNED_PAIR_AND_HOGS: &str = r#"
-source = "own"
-description = "three hogs, one of them on CPU 0 only, and a sleeper"
 [[tasks]]
 name = "hog"
 count = 2
@@ -22,8 +20,6 @@ program = [{ repeat = 100, do = [{ run = "1ms" }] }]
 "#;
 
 const HOG_AND_NICEST: &str = r#"
-source = "own"
-description = "a hog and a nice task"
 [[tasks]]
 name = "hog"
 program = [{ run = "1000s" }]
@@ -123,8 +119,6 @@ fn without_a_fault_the_same_policy_completes() {
 #[test]
 fn tasks_that_wait_for_each_other_are_a_deadlock_of_the_workload() {
     let text = r#"
-source = "own"
-description = "two tasks wait for each other"
 [channels.a]
 capacity_bytes = 10
 [channels.b]

@@ -55,13 +55,10 @@ fn a_nice_15_hog_has_0_7_percent_in_place_of_3_4_if_a_tick_is_4_ms() {
 #[test]
 fn equal_hogs_take_turns_of_a_part_of_the_latency_rounded_up_to_a_tick() {
     for nr in [2, 3, 4, 5, 8, 9, 10, 16] {
-        let workload = together((0..nr).map(|_| hog("hog", 0)).collect());
         let turn_ns = (LATENCY_NS / nr).max(MIN_GRANULARITY_NS);
         for hz in [10_000, 1000] {
-            let result = outcome("cfs_2007", &machine(1, hz), &workload, 5 * S, &[]);
-            let tick_ns = S / u64::from(hz);
-            let got = usual_stay_ticks(&result, "hog", hz);
-            assert_eq!(got, turn_ns / tick_ns + 1, "{nr} hogs at {hz} Hz");
+            let got = turn_ticks("cfs_2007", nr, (1, hz), &[]);
+            assert_eq!(got, turn_ns / (S / u64::from(hz)) + 1, "{nr} hogs at {hz} Hz");
         }
     }
 }
@@ -69,23 +66,18 @@ fn equal_hogs_take_turns_of_a_part_of_the_latency_rounded_up_to_a_tick() {
 #[test]
 fn turns_grow_with_the_logarithm_of_the_number_of_cpus_to_100_ms() {
     for (nr_cpus, latency_ms) in [(1, 20), (2, 40), (4, 60), (8, 80)] {
-        let workload = together(vec![pinned(hog("a", 0), 0), pinned(hog("b", 0), 0)]);
-        let result = outcome("cfs_2007", &machine(nr_cpus, HZ), &workload, 5 * S, &[]);
-        assert_eq!(usual_stay_ticks(&result, "a", HZ), latency_ms / 2 + 1, "{nr_cpus} CPUs");
+        let got = turn_ticks("cfs_2007", 2, (nr_cpus, HZ), &[]);
+        assert_eq!(got, latency_ms / 2 + 1, "{nr_cpus} CPUs");
     }
     let capped = [("latency_ns", 90_000_000)];
-    let workload = together(vec![pinned(hog("a", 0), 0), pinned(hog("b", 0), 0)]);
-    let result = outcome("cfs_2007", &machine(2, HZ), &workload, 5 * S, &capped);
-    assert_eq!(usual_stay_ticks(&result, "a", HZ), 51, "180 ms are cut to 100");
+    assert_eq!(turn_ticks("cfs_2007", 2, (2, HZ), &capped), 51, "180 ms are cut to 100");
 }
 
 #[test]
 fn as_first_merged_two_hogs_take_turns_of_twice_the_granularity() {
-    let two = together(vec![hog("hog", 0), hog("hog", 0)]);
-    let result = outcome(FIRST_MERGE, &machine(1, 10_000), &two, 5 * S, &[]);
-    assert_eq!(usual_stay_ticks(&result, "hog", 10_000), 41, "2 x 2 ms, and a tick of 0.1 ms");
-    let result = outcome(FIRST_MERGE, &machine(1, HZ), &two, 5 * S, &[]);
-    assert!((5..=6).contains(&usual_stay_ticks(&result, "hog", HZ)), "2 x 2 ms, to the next tick");
+    let ticks = |hz| turn_ticks(FIRST_MERGE, 2, (1, hz), &[]);
+    assert_eq!(ticks(10_000), 41, "2 x 2 ms, and a tick of 0.1 ms");
+    assert!((5..=6).contains(&ticks(HZ)), "2 x 2 ms, to the next tick");
 }
 
 #[test]
@@ -125,8 +117,7 @@ fn granularities_are_finer_for_other_nice_values_but_once_not_for_those_below_0(
 
 #[test]
 fn as_first_merged_credit_counts_for_less_if_the_weight_is_small() {
-    let sleeper = task("sleeper", 10, forever(&[sleep(97 * MS + 300 * US), run(MS)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
+    let workload = together(vec![hog("hog", 0), sleeper(10, 97 * MS + 300 * US, MS)]);
     let latency_ns = |tunables: &[(&str, i64)]| {
         outcome(FIRST_MERGE, &machine(1, HZ), &workload, 20 * S, tunables).wakeup_latency_ns.p50
     };
@@ -156,23 +147,18 @@ fn sleepers_get_no_credit_while_more_than_the_limit_is_to_be_paid_back() {
 #[test]
 fn nobody_waits_longer_than_the_turns_of_all_others() {
     for nr in [2_u64, 5, 16, 40] {
-        let names: Vec<String> = (0..nr).map(|i| format!("hog{i}")).collect();
-        let workload = together(names.iter().map(|name| hog(name, 0)).collect());
-        let result = outcome("cfs_2007", &machine(1, HZ), &workload, 10 * S, &[]);
         let turn_ns = (LATENCY_NS / nr).max(MIN_GRANULARITY_NS);
         let longest_turn_ns = turn_ns + TICK_NS + SWITCH_NS_MAX;
         let bounds_ns = (nr - 1) * turn_ns..=(nr - 1) * longest_turn_ns;
-        for name in &names {
-            let gap_ns = longest_gap_ns(&result, name, S);
-            assert!(bounds_ns.contains(&gap_ns), "{name} of {nr}: {gap_ns} in {bounds_ns:?}");
+        for wait_ns in longest_waits_ns("cfs_2007", nr, HZ, &[]) {
+            assert!(bounds_ns.contains(&wait_ns), "{nr} hogs: {wait_ns} in {bounds_ns:?}");
         }
     }
 }
 
 #[test]
 fn a_waking_sleeper_preempts_a_hog_unless_the_granularity_forbids_it() {
-    let sleeper = task("sleeper", 0, forever(&[sleep(97 * MS + 300 * US), run(MS)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
+    let workload = together(vec![hog("hog", 0), sleeper(0, 97 * MS + 300 * US, MS)]);
     let latency = |policy: &str, tunables: &[(&str, i64)]| {
         outcome(policy, &machine(1, HZ), &workload, 20 * S, tunables).wakeup_latency_ns
     };
@@ -188,8 +174,7 @@ fn a_waking_sleeper_preempts_a_hog_unless_the_granularity_forbids_it() {
 
 #[test]
 fn a_sleeper_is_credited_with_the_limit_and_no_more() {
-    let sleeper = task("sleeper", 0, forever(&[sleep(S), run(300 * MS)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
+    let workload = together(vec![hog("hog", 0), sleeper(0, S, 300 * MS)]);
     let gap_ns = |tunables: &[(&str, i64)]| {
         longest_gap_ns(&outcome("cfs_2007", &machine(1, HZ), &workload, 20 * S, tunables), "hog", 0)
     };
@@ -208,8 +193,7 @@ fn a_sleeper_is_credited_with_the_limit_and_no_more() {
 
 #[test]
 fn credit_may_count_as_if_the_sleeper_had_run_meanwhile() {
-    let sleeper = task("sleeper", 0, forever(&[sleep(30 * MS), run(200 * MS)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
+    let workload = together(vec![hog("hog", 0), sleeper(0, 30 * MS, 200 * MS)]);
     for (average, part) in [(0, 1), (1, 2)] {
         let tunables =
             [("sleeper_avg", average), ("sleeper_bonus", 0), ("runtime_limit_ns", 60_000_000)];
@@ -273,16 +257,8 @@ fn a_task_whose_cpu_is_busy_wakes_up_on_an_idle_one() {
 
 #[test]
 fn a_child_runs_before_its_parent_goes_on_unless_told_otherwise() {
-    let parent = task("parent", 0, once(&[run(MS), Op::Fork { template: 1 }, run(MS)]));
-    let child = task("child", 0, once(&[run(100 * US)]));
-    let workload = workload_of(vec![parent, child], 1);
-    for (first, expected) in [(1, true), (0, false)] {
-        let tunables = [("child_runs_first", first)];
-        let result = outcome("cfs_2007", &machine(1, HZ), &workload, S, &tunables);
-        let child_ends_first =
-            group(&result, "child").last_exit_ns < group(&result, "parent").last_exit_ns;
-        assert_eq!(child_ends_first, expected, "child_runs_first {first}");
-    }
+    assert!(child_ends_first("cfs_2007", &[("child_runs_first", 1)]));
+    assert!(!child_ends_first("cfs_2007", &[("child_runs_first", 0)]));
 }
 
 #[test]
@@ -345,23 +321,15 @@ fn a_child_starts_on_the_cpu_of_its_parent() {
 #[test]
 fn short_jobs_on_two_cpus_lose_half_a_rotation_at_most() {
     for nr in 1..=9 {
-        let jobs = vec![task("job", 0, once(&[run(150 * MS)])); nr as usize];
-        let result = outcome("cfs_2007", &machine(2, HZ), &together(jobs), 10 * S, &[]);
-        let ideal_ns = (150 * MS * nr).div_ceil(2).max(150 * MS);
-        let lost_ms = (result.makespan_ns - ideal_ns) / MS;
+        let (_, lost_ns) = ideal_and_lost_ns("cfs_2007", HZ, (nr, 150 * MS), &[]);
+        let lost_ms = lost_ns / MS;
         assert!(lost_ms < if nr == 3 { 32 } else { 10 }, "{nr} jobs: {lost_ms} ms");
     }
 }
 
 #[test]
 fn a_newly_idle_cpu_that_pulls_leaves_no_cpu_idle_beside_waiting_tasks() {
-    for nr in 1..=9 {
-        let jobs = (0..nr).map(|_| task("job", 0, once(&[run(3 * S)]))).collect();
-        let result = outcome("cfs_2007", &machine(2, HZ), &together(jobs), 100 * S, &[]);
-        let ideal_ns = (3 * S * nr).div_ceil(2).max(3 * S);
-        let got = result.makespan_ns as f64 / ideal_ns as f64;
-        assert!((1.0..1.01).contains(&got), "{nr} jobs: {got}");
-    }
+    assert_a_newly_idle_cpu_pulls("cfs_2007", &[]);
 }
 
 #[test]

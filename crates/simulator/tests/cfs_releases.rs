@@ -62,17 +62,12 @@ fn period_us(set: &str, nr: u64) -> u64 {
 fn nobody_waits_longer_than_a_period_and_its_ticks_in_any_release() {
     for set in SETS {
         for nr in [2_u64, 5, 16] {
-            let names: Vec<String> = (0..nr).map(|i| format!("hog{i}")).collect();
-            let workload = together(names.iter().map(|name| hog(name, 0)).collect());
-            let result = outcome(set, &machine(1, FINE_HZ), &workload, 5 * S, &[]);
             // Each of the others overruns its slice by a tick at most, and is switched to.
             let slice_ns = period_us(set, nr) * US / nr;
             let longest_ns = slice_ns + FINE_TICK_US * US + 10 * US;
             let bounds_ns = (nr - 1) * slice_ns..=(nr - 1) * longest_ns;
-            for name in &names {
-                // In the first second the debits of new tasks are still being paid.
-                let gap_ns = longest_gap_ns(&result, name, S);
-                assert!(bounds_ns.contains(&gap_ns), "{set}, {name} of {nr}: {gap_ns}");
+            for wait_ns in longest_waits_ns(set, nr, FINE_HZ, &[]) {
+                assert!(bounds_ns.contains(&wait_ns), "{set}, {nr} hogs: {wait_ns}");
             }
         }
     }
@@ -80,8 +75,7 @@ fn nobody_waits_longer_than_a_period_and_its_ticks_in_any_release() {
 
 #[test]
 fn a_long_sleeper_preempts_a_hog_in_every_release() {
-    let sleeper = task("sleeper", 0, forever(&[sleep(97 * MS + 300 * US), run(MS)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
+    let workload = together(vec![hog("hog", 0), sleeper(0, 97 * MS + 300 * US, MS)]);
     for set in SETS {
         let result = outcome(set, &machine(1, HZ), &workload, 20 * S, &[]);
         let latency = result.wakeup_latency_ns;
@@ -136,11 +130,8 @@ fn excess(work_ns: u64, rules: &[(&str, i64)]) -> Vec<(f64, f64)> {
         }
     }
     let of = |nr: u64| {
-        let workload = together(vec![task("job", 0, once(&[run(work_ns)])); nr as usize]);
-        let result = outcome("cfs", &machine(2, HZ), &workload, 100 * S, &tunables);
-        let ideal_ns = (work_ns * nr).div_ceil(2).max(work_ns) as f64;
-        let excess_ns = result.makespan_ns as f64 - ideal_ns;
-        (excess_ns / MS as f64, excess_ns / ideal_ns)
+        let (ideal_ns, lost_ns) = ideal_and_lost_ns("cfs", HZ, (nr, work_ns), &tunables);
+        (lost_ns as f64 / MS as f64, lost_ns as f64 / ideal_ns as f64)
     };
     (1..=9).map(of).collect()
 }
@@ -189,16 +180,8 @@ fn jobs_on_two_cpus_that_rotate_end_near_the_ideal_time() {
 /// Whom a balance takes is a matter of who waits just then, so shares come near 2/3 only in time.
 #[test]
 fn three_hogs_on_two_cpus_have_two_thirds_each_in_every_release() {
-    let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0), noise()]);
-    let seconds = 60;
     for set in SETS {
-        let result = outcome(set, &machine(2, HZ), &workload, seconds * S, &[]);
-        for name in ["a", "b", "c"] {
-            let got = share(&result, name);
-            assert!((got * 1.5 - 1.0).abs() < 0.04, "{set}, {name}: {got}");
-        }
         // One each 64 to 256 ms.
-        let a_second = result.migrations as f64 / seconds as f64;
-        assert!((3.9..=15.7).contains(&a_second), "{set}: {a_second} migrations a second");
+        assert_three_hogs_on_two_cpus_rotate(set, [3.9, 15.7]);
     }
 }

@@ -29,8 +29,6 @@ fn an_empty_list_of_choices_is_the_fixed_order() {
 fn met(choices: &[u32]) -> RunResult {
     let workload = parsed(
         r#"
-description = "two CPUs are done at the same time"
-source = "own"
 gates = { first = {}, second = {} }
 tasks = [
     { name = "a", cpus = [0], program = [{ run = "1ms" }, { wake = "first" }] },

@@ -30,11 +30,8 @@ fn a_hog_that_is_reniced_gets_its_new_share_from_then_on() {
 fn equal_hogs_take_turns_of_a_request_rounded_up_to_a_tick() {
     for (nr_cpus, factor) in [(1, 1), (2, 2), (4, 3), (8, 4)] {
         for hz in [1000, 250] {
-            let workload = together((0..4).map(|_| pinned(hog("hog", 0), 0)).collect());
-            let result = outcome("eevdf", &machine(nr_cpus, hz), &workload, 5 * S, &[]);
-            let tick_ns = S / u64::from(hz);
-            let expected = (factor * BASE_SLICE_NS).div_ceil(tick_ns);
-            let got = usual_stay_ticks(&result, "hog", hz);
+            let expected = (factor * BASE_SLICE_NS).div_ceil(S / u64::from(hz));
+            let got = turn_ticks("eevdf", 4, (nr_cpus, hz), &[]);
             assert_eq!(got, expected, "{nr_cpus} CPUs at {hz} Hz");
         }
     }
@@ -53,13 +50,9 @@ fn nice_changes_how_often_a_task_is_served_and_not_for_how_long() {
 #[test]
 fn a_hog_among_n_waits_for_a_request_of_each_of_the_others() {
     for nr in [2_u64, 5, 16] {
-        let names: Vec<String> = (0..nr).map(|i| format!("hog{i}")).collect();
-        let workload = together(names.iter().map(|name| hog(name, 0)).collect());
-        let result = outcome("eevdf", &machine(1, HZ), &workload, 5 * S, &[]);
-        for name in &names {
-            let gap_ns = longest_gap_ns(&result, name, S);
-            let expected_ns = (nr - 1) * BASE_SLICE_NS.next_multiple_of(TICK_NS);
-            assert!(gap_ns.abs_diff(expected_ns) < 10 * US, "{name} of {nr}: {gap_ns}");
+        let expected_ns = (nr - 1) * BASE_SLICE_NS.next_multiple_of(TICK_NS);
+        for wait_ns in longest_waits_ns("eevdf", nr, HZ, &[]) {
+            assert!(wait_ns.abs_diff(expected_ns) < 10 * US, "{nr} hogs: {wait_ns}");
         }
     }
 }
@@ -68,9 +61,9 @@ fn a_hog_among_n_waits_for_a_request_of_each_of_the_others() {
 fn a_sleeper_waits_for_a_request_of_each_hog_at_most() {
     let turn_ns = BASE_SLICE_NS.next_multiple_of(TICK_NS);
     for nr in [1_u64, 4, 16] {
-        let sleeper = task("sleeper", 0, forever(&[sleep(97 * MS + 300 * US), run(100 * US)]));
-        let workload = together([vec![hog("hog", 0); nr as usize], vec![sleeper]].concat());
-        let result = outcome("eevdf", &machine(1, HZ), &workload, 40 * S, &[]);
+        let mut tasks = vec![hog("hog", 0); nr as usize];
+        tasks.push(sleeper(0, 97 * MS + 300 * US, 100 * US));
+        let result = outcome("eevdf", &machine(1, HZ), &together(tasks), 40 * S, &[]);
         let latency = result.wakeup_latency_ns;
         assert!(latency.count > 400, "{nr} hogs: {latency:?}");
         assert!(latency.max <= nr * turn_ns + TICK_NS, "{nr} hogs: {latency:?}");
@@ -84,8 +77,8 @@ fn a_sleeper_waits_for_a_request_of_each_hog_at_most() {
 #[test]
 fn wake_ups_preempt_less_often_than_in_cfs() {
     let preempting_part = |policy: &str| {
-        let sleeper = task("sleeper", 0, forever(&[sleep(3 * MS + 300 * US), run(100 * US)]));
-        let tasks = [vec![hog("hog", 0); 2], vec![sleeper; 8]].concat();
+        let sleepers = vec![sleeper(0, 3 * MS + 300 * US, 100 * US); 8];
+        let tasks = [vec![hog("hog", 0); 2], sleepers].concat();
         let workload = together(tasks.into_iter().map(|kind| pinned(kind, 0)).collect());
         // Eight CPUs, so that requests and granularities are some ticks long.
         let result = outcome(policy, &machine(8, HZ), &workload, 20 * S, &[]);
@@ -150,8 +143,7 @@ fn nobody_gets_a_turn_ahead_or_two_requests_and_a_tick_behind() {
 
 #[test]
 fn a_sleeper_that_is_owed_time_preempts_a_task_that_is_not() {
-    let sleeper = task("sleeper", 0, forever(&[sleep(9 * MS + 300 * US), run(100 * US)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
+    let workload = together(vec![hog("hog", 0), sleeper(0, 9 * MS + 300 * US, 100 * US)]);
     let latency = outcome("eevdf", &machine(1, HZ), &workload, 20 * S, &[]).wakeup_latency_ns;
     assert!(latency.count > 1900, "{latency:?}");
     assert!(latency.p50 < 100 * US, "{latency:?}");
@@ -161,8 +153,7 @@ fn a_sleeper_that_is_owed_time_preempts_a_task_that_is_not() {
 #[test]
 fn a_running_task_that_is_eligible_is_protected_until_its_request_ends() {
     // Of the higher weight, and so of the earlier deadline; without lag, so that both are eligible.
-    let sleeper = task("sleeper", -10, forever(&[sleep(300 * US), run(10 * US)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
+    let workload = together(vec![hog("hog", 0), sleeper(-10, 300 * US, 10 * US)]);
     let latency = |parity: i64| {
         let tunables = [("place_lag", 0), ("run_to_parity", parity)];
         outcome("eevdf", &machine(1, HZ), &workload, 20 * S, &tunables).wakeup_latency_ns
@@ -173,8 +164,7 @@ fn a_running_task_that_is_eligible_is_protected_until_its_request_ends() {
 
 #[test]
 fn a_task_that_goes_on_after_its_request_is_protected_no_more() {
-    let sleeper = task("sleeper", -10, forever(&[sleep(9 * MS + 300 * US), run(10 * US)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
+    let workload = together(vec![hog("hog", 0), sleeper(-10, 9 * MS + 300 * US, 10 * US)]);
     let tunables = [("place_lag", 0)];
     let latency = outcome("eevdf", &machine(1, HZ), &workload, 20 * S, &tunables).wakeup_latency_ns;
     assert!(latency.p50 < 20 * US, "{latency:?}");
@@ -231,17 +221,11 @@ fn the_odd_one_of_three_hogs_on_two_cpus_rotates_about_every_second_balance() {
 #[test]
 fn a_newly_idle_cpu_that_pulls_leaves_no_cpu_idle_beside_waiting_tasks() {
     for nr in 1..=9 {
-        let jobs = (0..nr).map(|_| task("job", 0, once(&[run(3 * S)]))).collect();
-        let result = outcome("eevdf", &machine(2, HZ), &together(jobs), 100 * S, &[]);
-        let ideal_ns = (3 * S * nr).div_ceil(2).max(3 * S);
+        let lost_ms = |work_ns| ideal_and_lost_ns("eevdf", HZ, (nr, work_ns), &[]).1 / MS;
         // What is lost: at the end the last job may be a rotation of 128 ms behind.
-        let lost_ms = (result.makespan_ns - ideal_ns) / MS;
-        assert!(lost_ms < 150, "{nr} jobs: {lost_ms} ms");
+        assert!(lost_ms(3 * S) < 150, "{nr} jobs: {} ms", lost_ms(3 * S));
         // Short jobs are moved once or twice at most. Who has been alone for 64 ms is 32 ms ahead.
-        let jobs = (0..nr).map(|_| task("job", 0, once(&[run(150 * MS)]))).collect();
-        let result = outcome("eevdf", &machine(2, HZ), &together(jobs), 100 * S, &[]);
-        let ideal_ns = (150 * MS * nr).div_ceil(2).max(150 * MS);
-        let lost_ms = (result.makespan_ns - ideal_ns) / MS;
+        let lost_ms = lost_ms(150 * MS);
         assert!(lost_ms < if nr == 3 { 32 } else { 8 }, "{nr} short jobs: {lost_ms} ms");
     }
 }

@@ -328,8 +328,7 @@ fn read(path: &Path) -> (String, String) {
 
 fn text_of(scene: &Scene) -> String {
     let Scene { policy, nr_cpus, hz, cell_ns, tasks, .. } = scene;
-    let head = "source = \"own\"\ndescription = \"a scene\"\n";
-    let workload = parsed(&format!("{head}{tasks}"));
+    let workload = parsed(tasks);
     let machine = costless(*nr_cpus, *hz);
     let result = outcome(policy, &machine, &workload, scene.until_ns, scene.tunables);
     let cpus = if *nr_cpus == 1 { "CPU" } else { "CPUs" };

@@ -27,9 +27,7 @@ fn taken_by(machine: &Machine, busy: &[u32], more: &str) -> u32 {
     };
     let hogs: String = busy.iter().map(hog).collect();
     let text = format!(
-        r#"description = "one that wakes up"
-source = "own"
-[[tasks]]
+        r#"[[tasks]]
 name = "t"
 cpus = [5]
 program = [{{ run = "1ms" }}, {{ affinity = "all" }}, {{ sleep = "5ms" }}, {{ run = "1ms" }}]

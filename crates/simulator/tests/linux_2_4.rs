@@ -111,7 +111,7 @@ fn nobody_waits_longer_than_the_ticks_of_all_others_and_one_burst_of_a_sleeper()
     assert!(got_ns.abs_diff(counters_ns) < MS, "{got_ns} for {counters_ns}");
     // Asleep through 3 epochs it has collected 11 ticks, and uses 10 of them at once. A tick that
     // it begins or ends within is charged to whoever runs at its end.
-    tasks.push(task("sleeper", 0, forever(&[sleep(697 * MS + 300 * US), run(100 * MS)])));
+    tasks.push(sleeper(0, 697 * MS + 300 * US, 100 * MS));
     let got_ns = gap_ns(&tasks);
     let bounds_ns = counters_ns + 100 * MS - TICK_NS..=counters_ns + 100 * MS + TICK_NS;
     assert!(bounds_ns.contains(&got_ns), "{got_ns} in {bounds_ns:?}");
@@ -127,8 +127,7 @@ fn who_ends_an_epoch_begins_the_next_if_it_has_its_own_address_space() {
 
 #[test]
 fn a_sleeper_that_has_collected_ticks_preempts_a_hog_at_once() {
-    let sleeper = task("sleeper", 0, forever(&[sleep(197 * MS + 300 * US), run(MS)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
+    let workload = together(vec![hog("hog", 0), sleeper(0, 197 * MS + 300 * US, MS)]);
     let result = outcome("linux_2_4", &machine(1, HZ), &workload, 20 * S, &[]);
     assert!(result.wakeup_latency_ns.count > 90, "{:?}", result.wakeup_latency_ns);
     assert!(result.wakeup_latency_ns.p99 < 100 * US, "{:?}", result.wakeup_latency_ns);
@@ -137,8 +136,7 @@ fn a_sleeper_that_has_collected_ticks_preempts_a_hog_at_once() {
 #[test]
 fn the_nice_value_counts_beside_the_ticks() {
     // Nice 10 collects 5 ticks and has 5 + 10; the hog, even with its last tick, 1 + 20.
-    let sleeper = task("sleeper", 10, forever(&[sleep(997 * MS + 300 * US), run(MS)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
+    let workload = together(vec![hog("hog", 0), sleeper(10, 997 * MS + 300 * US, MS)]);
     let result = outcome("linux_2_4", &machine(1, HZ), &workload, 100 * S, &[]);
     let latency = result.wakeup_latency_ns;
     // What the hog has left: any part of 60 ms, in a sample of a hundred.
@@ -256,22 +254,12 @@ const ELAPSED_TO_IDEAL: [f64; 9] = [1.0, 1.0, 1.07, 1.0, 1.04, 1.0, 1.03, 1.0, 1
 
 #[test]
 fn hogs_on_two_cpus_end_near_the_ideal_time() {
-    for (nr, expected) in (1..).zip(ELAPSED_TO_IDEAL) {
-        for (work_ns, expected) in [(150 * MS, expected), (3 * S, 1.0)] {
-            let worker = task("worker", 0, once(&[run(work_ns)]));
-            let workload = together((0..nr).map(|_| worker.clone()).collect());
-            let result = outcome("linux_2_4", &machine(2, HZ), &workload, 60 * S, &[]);
-            let ideal_ns = work_ns.max(nr * work_ns / 2);
-            let ratio = result.elapsed_ns as f64 / ideal_ns as f64;
-            assert!((ratio - expected).abs() < 0.03, "{nr} of {work_ns} ns: {ratio}");
-        }
-    }
+    assert_jobs_on_two_cpus_take("linux_2_4", HZ, ELAPSED_TO_IDEAL, 0.03);
 }
 
 #[test]
 fn a_wake_up_takes_an_idle_cpu_rather_than_preempt() {
-    let sleeper = task("sleeper", -20, forever(&[sleep(7 * MS), run(MS)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
+    let workload = together(vec![hog("hog", 0), sleeper(-20, 7 * MS, MS)]);
     let result = outcome("linux_2_4", &machine(2, HZ), &workload, 10 * S, &[]);
     assert_eq!(group(&result, "hog").switches, 1);
     assert!(group(&result, "sleeper").migrations <= 1, "{:?}", group(&result, "sleeper"));
@@ -331,7 +319,7 @@ fn a_synchronous_wake_up_tells_no_idle_cpu() {
 
 #[test]
 fn a_pick_costs_in_proportion_to_those_who_wait() {
-    let [few, some, many] = [20, 40, 80].map(|nr| pick_cost_ns("linux_2_4", nr));
+    let [few, some, many] = [20, 40, 80].map(|nr| pick_cost_ns("linux_2_4", nr, &[]));
     let ratio = (many - some) / (some - few);
     assert!((ratio / 2.0 - 1.0).abs() < 0.03, "{few} {some} {many}");
     let per_task_ns = (many - some) / 40.0;
@@ -355,9 +343,8 @@ fn a_task_that_blocks_pays_with_its_ticks_for_the_pick_of_the_next() {
     let share_of_prompt_wakeups = |step_ns: u64| {
         let mut machine = machine(1, HZ);
         machine.costs.scan_step_ns = step_ns;
-        let sleeper = task("sleeper", 0, forever(&[sleep(50 * MS), run(10 * US)]));
         let mut tasks = vec![hog("hog", 0); 12];
-        tasks.push(sleeper);
+        tasks.push(sleeper(0, 50 * MS, 10 * US));
         let result = outcome("linux_2_4", &machine, &together(tasks), 3 * S, &[]);
         let stays = stays(&result, "sleeper");
         // Whoever is not let in at once waits for the end of a hog's turn of 60 ms or more.

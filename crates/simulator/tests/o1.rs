@@ -87,8 +87,7 @@ fn shares_are_those_of_each_release() {
 
 #[test]
 fn a_task_that_slept_long_preempts_hogs_at_once() {
-    let sleeper = task("sleeper", 0, forever(&[sleep(197 * MS + 300 * US), run(MS)]));
-    let workload = together(vec![hog("a", 0), hog("b", 0), sleeper]);
+    let workload = together(vec![hog("a", 0), hog("b", 0), sleeper(0, 197 * MS + 300 * US, MS)]);
     let result = outcome("o1", &machine(1, HZ), &workload, 60 * S, &[]);
     assert!(result.wakeup_latency_ns.count > 300, "{:?}", result.wakeup_latency_ns);
     assert!(result.wakeup_latency_ns.p99 < 50 * US, "{:?}", result.wakeup_latency_ns);
@@ -98,8 +97,8 @@ fn a_task_that_slept_long_preempts_hogs_at_once() {
 fn bonuses_span_ten_levels() {
     // A sleeper stands 5 levels better than its nice value, a hog 5 worse. Only better preempts.
     for (nice, preempts) in [(9, true), (10, false)] {
-        let sleeper = task("sleeper", nice, forever(&[sleep(297 * MS + 300 * US), run(MS)]));
-        let workload = together(vec![hog("a", 0), hog("b", 0), sleeper]);
+        let rarely = sleeper(nice, 297 * MS + 300 * US, MS);
+        let workload = together(vec![hog("a", 0), hog("b", 0), rarely]);
         let result = outcome("o1", &machine(1, HZ), &workload, 30 * S, &[]);
         let late = result.wakeup_latency_ns.p50 > 10 * MS;
         assert_eq!(!late, preempts, "nice {nice}: {:?}", result.wakeup_latency_ns);
@@ -457,16 +456,7 @@ const ELAPSED_TO_IDEAL: [f64; 9] = [1.0, 1.0, 1.11, 349.0 / 300.0, 1.07, 1.0, 1.
 
 #[test]
 fn hogs_on_two_cpus_end_near_the_ideal_time() {
-    for (nr, expected) in (1..).zip(ELAPSED_TO_IDEAL) {
-        for (work_ns, expected) in [(150 * MS, expected), (3 * S, 1.0)] {
-            let worker = task("worker", 0, once(&[run(work_ns)]));
-            let workload = together((0..nr).map(|_| worker.clone()).collect());
-            let result = outcome("o1", &machine(2, HZ), &workload, 60 * S, &[]);
-            let ideal_ns = work_ns.max(nr * work_ns / 2);
-            let ratio = result.elapsed_ns as f64 / ideal_ns as f64;
-            assert!((ratio - expected).abs() < 0.02, "{nr} of {work_ns} ns: {ratio}");
-        }
-    }
+    assert_jobs_on_two_cpus_take("o1", HZ, ELAPSED_TO_IDEAL, 0.02);
 }
 
 /// A sender and a receiver of one message, which by then are on two CPUs.
@@ -505,8 +495,8 @@ fn a_hog_that_is_reniced_gets_its_new_share_from_then_on() {
 
 #[test]
 fn an_idle_machine_wakes_tasks_at_once_and_without_migrations() {
-    let sleeper = task("sleeper", 0, forever(&[sleep(7 * MS), run(MS)]));
-    let result = outcome("o1", &machine(4, HZ), &together(vec![sleeper]), 10 * S, &[]);
+    let workload = together(vec![sleeper(0, 7 * MS, MS)]);
+    let result = outcome("o1", &machine(4, HZ), &workload, 10 * S, &[]);
     assert_eq!(group(&result, "sleeper").migrations, 0);
     assert!(result.wakeup_latency_ns.p99 < OVERHEAD_NS_MAX, "{:?}", result.wakeup_latency_ns);
 }

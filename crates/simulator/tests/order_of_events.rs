@@ -25,8 +25,6 @@ fn two_cpus() -> Machine {
 fn met_by_another_cpu(tasks: &str, start_us: u64) -> Workload {
     parsed(&format!(
         r#"
-description = "CPU 0 is inside something long when a task comes to CPU 1"
-source = "own"
 [[tasks]]
 name = "busy"
 cpus = [1]
@@ -123,7 +121,7 @@ fn waking_many_is_as_many_critical_sections_as_there_are_tasks() {
 fn whoever_wakes_many_is_preempted_when_all_are_awake() {
     let mut machine = costless(1, HZ);
     machine.costs.wakeup_ns = 20 * US;
-    let workload = parsed(&format!("description = \"one CPU\"\nsource = \"own\"\n{OPENER}"));
+    let workload = parsed(OPENER);
     // The first waiter has by far the better priority, and must wait all the same.
     let result = outcome("o1", &machine, &workload, END_NS, &[]);
     let opened = stays(&result, "opener");
@@ -138,8 +136,6 @@ fn whoever_wakes_many_is_preempted_when_all_are_awake() {
 fn whoever_drains_a_channel_wakes_those_who_wait_then_and_nobody_else() {
     // Two drain it in turn; who has been woken by one and waits again is not the other's to wake.
     let text = r#"
-description = "twenty senders, two receivers, room for one message"
-source = "own"
 stop = "200ms"
 [channels.pipe]
 capacity_bytes = 100
@@ -164,8 +160,6 @@ program = [{ repeat = "forever", do = [{ recv = "pipe", bytes = 100 }] }]
 #[test]
 fn who_wakes_a_better_one_on_its_own_cpu_is_preempted_before_it_does_anything_else() {
     let text = r#"
-description = "a waker that would sleep next"
-source = "own"
 [gates.gate]
 [[tasks]]
 name = "better"
@@ -186,8 +180,6 @@ program = [{ run = "1ms" }, { wake = "gate" }, { sleep = "10ms" }]
 #[test]
 fn timers_that_one_interrupt_serves_wake_all_their_tasks_before_the_cpu_picks() {
     let text = r#"
-description = "two that sleep until the same instant, the one with the lesser priority first"
-source = "own"
 [[tasks]]
 name = "worse"
 nice = 19

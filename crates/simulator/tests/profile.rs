@@ -56,8 +56,6 @@ fn ten_instructions_more_are_ten_more_of_each_call_and_of_their_line() {
 #[test]
 fn a_policy_that_is_loaded_again_is_counted_on() {
     let text = r#"
-description = "own"
-source = "own"
 tasks = [{ name = "t", count = 3, program = [{ run = "30ms" }] }]
 hotplug = [{ at = "10ms", cpu = 1, state = "offline" }]
 "#;

@@ -86,9 +86,7 @@ fn equal_hogs_take_turns_of_n_to_n_minus_1_granularities() {
 #[test]
 fn turns_grow_with_the_logarithm_of_the_number_of_cpus() {
     for (nr_cpus, factor) in [(1, 1), (2, 2), (4, 3), (8, 4)] {
-        let workload = together(vec![pinned(hog("a", 0), 0), pinned(hog("b", 0), 0)]);
-        let result = outcome("rfs", &machine(nr_cpus, 10_000), &workload, 5 * S, &[]);
-        let got = usual_stay_ticks(&result, "a", 10_000);
+        let got = turn_ticks("rfs", 2, (nr_cpus, 10_000), &[]);
         assert_eq!(got, factor * 2 * GRANULARITY_NS / (100 * US) + 1, "{nr_cpus} CPUs");
     }
 }
@@ -120,21 +118,16 @@ fn beside_cfs_devel_equal_hogs_are_within_ticks_and_others_within_a_turn() {
 #[test]
 fn nobody_waits_longer_than_the_turns_of_all_others() {
     for nr in [2_u64, 5, 16, 40] {
-        let names: Vec<String> = (0..nr).map(|i| format!("hog{i}")).collect();
-        let workload = together(names.iter().map(|name| hog(name, 0)).collect());
-        let result = outcome("rfs", &machine(1, HZ), &workload, 10 * S, &[]);
-        for name in &names {
-            let gap_ns = longest_gap_ns(&result, name, S);
-            let bound_ns = (nr - 1) * 2 * (GRANULARITY_NS + TICK_NS);
-            assert!(gap_ns <= bound_ns, "{name} of {nr}: {gap_ns} > {bound_ns}");
+        let bound_ns = (nr - 1) * 2 * (GRANULARITY_NS + TICK_NS);
+        for wait_ns in longest_waits_ns("rfs", nr, HZ, &[]) {
+            assert!(wait_ns <= bound_ns, "{nr} hogs: {wait_ns} > {bound_ns}");
         }
     }
 }
 
 #[test]
 fn a_waking_sleeper_preempts_a_hog_unless_the_granularity_forbids_it() {
-    let sleeper = task("sleeper", 0, forever(&[sleep(97 * MS + 300 * US), run(MS)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
+    let workload = together(vec![hog("hog", 0), sleeper(0, 97 * MS + 300 * US, MS)]);
     let latency = |tunables: &[(&str, i64)]| {
         outcome("rfs", &machine(1, HZ), &workload, 20 * S, tunables).wakeup_latency_ns
     };
@@ -147,8 +140,7 @@ fn a_waking_sleeper_preempts_a_hog_unless_the_granularity_forbids_it() {
 
 #[test]
 fn a_sleeper_starts_at_most_the_limit_behind_the_average() {
-    let sleeper = task("sleeper", 0, forever(&[sleep(S), run(300 * MS)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
+    let workload = together(vec![hog("hog", 0), sleeper(0, S, 300 * MS)]);
     for limit_ns in [0, LIMIT_NS, 2 * LIMIT_NS] {
         let tunables = [("limit_ns", limit_ns as i64)];
         let result = outcome("rfs", &machine(1, HZ), &workload, 20 * S, &tunables);
@@ -196,13 +188,6 @@ fn the_odd_one_of_three_hogs_on_two_cpus_rotates() {
 
 #[test]
 fn a_newly_idle_cpu_that_pulls_leaves_no_cpu_idle_beside_waiting_tasks() {
-    for nr in 1..=9 {
-        let jobs = (0..nr).map(|_| task("job", 0, once(&[run(3 * S)]))).collect();
-        // Else a last job may be some rotations behind.
-        let no_rotation = [("busy_balance_ns", 0)];
-        let result = outcome("rfs", &machine(2, HZ), &together(jobs), 100 * S, &no_rotation);
-        let ideal_ns = (3 * S * nr).div_ceil(2).max(3 * S);
-        let got = result.makespan_ns as f64 / ideal_ns as f64;
-        assert!((1.0..1.01).contains(&got), "{nr} jobs: {got}");
-    }
+    // Without rotation: a last job may be some of them behind.
+    assert_a_newly_idle_cpu_pulls("rfs", &[("busy_balance_ns", 0)]);
 }

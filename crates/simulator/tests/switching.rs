@@ -11,8 +11,6 @@ const KICK_IDLE: i64 = 1;
 const KICK_PREEMPT: i64 = 2;
 
 const TWO_HOGS: &str = r#"
-description = "two hogs for one CPU"
-source = "own"
 stop = "40ms"
 [[tasks]]
 name = "a"
@@ -37,8 +35,6 @@ fn a_task_that_is_put_back_is_current_until_the_next_one_runs() {
 #[test]
 fn dispatch_is_given_a_task_that_has_just_blocked_or_ended() {
     let text = r#"
-description = "one that sleeps, one that ends, one that runs on"
-source = "own"
 stop = "40ms"
 [[tasks]]
 name = "sleeper"
@@ -73,8 +69,6 @@ fn a_cpu_that_switches_to_a_task_is_not_kicked_as_idle() {
 #[test]
 fn a_running_task_leaves_and_comes_back_for_another_nice_value() {
     let text = r#"
-description = "one that makes itself nicer, and then says so again"
-source = "own"
 [[tasks]]
 name = "nicer"
 program = [{ run = "1ms" }, { nice = 5 }, { run = "1ms" }, { nice = 5 }, { run = "1ms" }]

@@ -46,8 +46,7 @@ fn two_tasks_of_a_cpu_are_scheduled_as_cfs_does_if_slots_are_short() {
     // At most one waits: only who runs is ever compared with it, to a slot of 1 ns.
     let exact = [("granularity_ns", 1)];
     for nices in [[0, 0], [0, 5], [-5, 15], [0, 19]] {
-        let sleeper = task("sleeper", nices[1], forever(&[sleep(7 * MS + 300 * US), run(9 * MS)]));
-        for second in [hog("second", nices[1]), sleeper] {
+        for second in [hog("second", nices[1]), sleeper(nices[1], 7 * MS + 300 * US, 9 * MS)] {
             let workload = together(vec![hog("first", nices[0]), second]);
             let of = |policy: &str, tunables: &[(&str, i64)]| {
                 let result = outcome(policy, &costless(1, HZ), &workload, 5 * S, tunables);
@@ -117,15 +116,11 @@ fn tasks_of_one_slot_take_turns_in_the_order_in_which_they_came() {
 fn nobody_waits_longer_than_for_a_turn_and_a_slot_of_each_other_task() {
     for nr in [2_u64, 5, 16, 40] {
         for granularity_ns in [MS / 4, MS, 8 * MS] {
-            let names: Vec<String> = (0..nr).map(|i| format!("hog{i}")).collect();
-            let workload = together(names.iter().map(|name| hog(name, 0)).collect());
             let tunables = [("granularity_ns", granularity_ns as i64)];
-            let result = outcome("timering", &machine(1, HZ), &workload, 10 * S, &tunables);
             let turn_ns = LATENCY_NS.max(nr * MIN_GRANULARITY_NS) / nr + TICK_NS;
             let bound_ns = (nr - 1) * (turn_ns + granularity_ns);
-            for name in &names {
-                let gap_ns = longest_gap_ns(&result, name, S);
-                assert!(gap_ns <= bound_ns, "{name} of {nr}: {gap_ns} > {bound_ns}");
+            for wait_ns in longest_waits_ns("timering", nr, HZ, &tunables) {
+                assert!(wait_ns <= bound_ns, "{nr} hogs: {wait_ns} > {bound_ns}");
             }
         }
     }
@@ -133,9 +128,8 @@ fn nobody_waits_longer_than_for_a_turn_and_a_slot_of_each_other_task() {
 
 #[test]
 fn a_sleeper_comes_before_the_base_and_not_behind_those_that_wait() {
-    let sleeper = task("sleeper", 0, forever(&[sleep(97 * MS + 300 * US), run(MS)]));
     let hogs = (0..4).map(|_| hog("hog", 0));
-    let workload = together(hogs.chain([sleeper]).collect());
+    let workload = together(hogs.chain([sleeper(0, 97 * MS + 300 * US, MS)]).collect());
     let p50 = |granularity_ns: u64| {
         // No buddies, which would bring it forward whatever the ring says.
         let tunables =
@@ -154,12 +148,6 @@ fn a_sleeper_comes_before_the_base_and_not_behind_those_that_wait() {
 
 #[test]
 fn a_newly_idle_cpu_that_pulls_leaves_no_cpu_idle_beside_waiting_tasks() {
-    for nr in 1..=9 {
-        let jobs = (0..nr).map(|_| task("job", 0, once(&[run(3 * S)]))).collect();
-        let tunables = [("newidle", 1), ("newidle_load_index", 0), ("cache_nice_tries", 0)];
-        let result = outcome("timering", &machine(2, HZ), &together(jobs), 100 * S, &tunables);
-        let ideal_ns = (3 * S * nr).div_ceil(2).max(3 * S);
-        let got = result.makespan_ns as f64 / ideal_ns as f64;
-        assert!((1.0..1.01).contains(&got), "{nr} jobs: {got}");
-    }
+    let pulls = [("newidle", 1), ("newidle_load_index", 0), ("cache_nice_tries", 0)];
+    assert_a_newly_idle_cpu_pulls("timering", &pulls);
 }

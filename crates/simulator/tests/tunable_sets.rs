@@ -98,10 +98,8 @@ fn equal_hogs_take_the_slices_of_each_release() {
         ("cfs@6.1", 2, [6_000, 4_000, 2_400, 1_500, 1_500]),
     ] {
         for (nr, slice_us) in [2, 3, 5, 8, 16].into_iter().zip(slices_us) {
-            let workload = together((0..nr).map(|_| pinned(hog("hog", 0), 0)).collect());
-            let result = outcome(set, &machine(nr_cpus, HZ), &workload, 3 * S, &[]);
             let expected = slice_us * US / MS + 1;
-            let got = usual_stay_ticks(&result, "hog", HZ);
+            let got = turn_ticks(set, nr, (nr_cpus, HZ), &[]);
             assert_eq!(got, expected, "{nr} hogs on one of {nr_cpus} CPUs under {set}");
         }
     }
@@ -133,11 +131,10 @@ fn in_6_1_and_not_in_3_6_a_slice_has_a_floor() {
 
 #[test]
 fn the_period_stops_growing_with_cpus_at_its_limit() {
-    let workload = together(vec![pinned(hog("a", 0), 0), pinned(hog("b", 0), 0)]);
     // 20 ms x 3 for 4 CPUs.
     for (limit_ns, ticks) in [(100_000_000, 31), (40_000_000, 21)] {
-        let result = changed("cfs@2.6.24", ("latency_max_ns", limit_ns), 4, &workload);
-        assert_eq!(usual_stay_ticks(&result, "a", HZ), ticks, "limit {limit_ns}");
+        let got = turn_ticks("cfs@2.6.24", 2, (4, HZ), &[("latency_max_ns", limit_ns)]);
+        assert_eq!(got, ticks, "limit {limit_ns}");
     }
 }
 
@@ -149,8 +146,8 @@ fn the_period_stops_growing_with_cpus_at_its_limit() {
 #[test]
 fn the_wakeup_granularity_is_scaled_by_the_weight_that_each_release_takes() {
     let wakes_at_once = |weight: i64, hog_nice, sleeper_nice| {
-        let sleeper = task("sleeper", sleeper_nice, forever(&[sleep(97 * MS + 300 * US), run(MS)]));
-        let workload = together(vec![hog("hog", hog_nice), sleeper]);
+        let rarely = sleeper(sleeper_nice, 97 * MS + 300 * US, MS);
+        let workload = together(vec![hog("hog", hog_nice), rarely]);
         let result = changed("cfs@2.6.24", ("wakeup_weight", weight), 1, &workload);
         result.wakeup_latency_ns.p50 < 100 * US
     };
@@ -237,8 +234,7 @@ fn who_yields_is_passed_over_from_3_6_on_unless_the_next_is_too_far_ahead() {
 /// or half of it, and then for a slice; each ends at a tick.
 #[test]
 fn a_sleeper_is_credited_with_the_latency_and_since_2_6_32_with_half_of_it() {
-    let sleeper = task("sleeper", 0, forever(&[sleep(S), run(200 * MS)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
+    let workload = together(vec![hog("hog", 0), sleeper(0, S, 200 * MS)]);
     for (set, credit_us, slice_us) in [
         ("cfs@cfs-devel", 20_000, 10_000),
         ("cfs@2.6.24", 20_000, 10_000),
@@ -256,20 +252,11 @@ fn a_sleeper_is_credited_with_the_latency_and_since_2_6_32_with_half_of_it() {
 
 #[test]
 fn a_child_runs_first_up_to_2_6_31_and_its_parent_since_then() {
-    let parent = task("parent", 0, once(&[run(MS), Op::Fork { template: 1 }, run(MS)]));
-    let child = task("child", 0, once(&[run(100 * US)]));
-    let workload = workload_of(vec![parent, child], 1);
-    for (set, child_first) in [
-        ("cfs@cfs-devel", true),
-        ("cfs@2.6.24", true),
-        ("cfs@2.6.31", true),
-        ("cfs@2.6.32", false),
-        ("cfs@3.6", false),
-        ("cfs@6.1", false),
-    ] {
-        let result = outcome(set, &machine(1, HZ), &workload, S, &[]);
-        let [child, parent] = ["child", "parent"].map(|name| group(&result, name).last_exit_ns);
-        assert_eq!(child < parent, child_first, "{set}");
+    for set in ["cfs@cfs-devel", "cfs@2.6.24", "cfs@2.6.31"] {
+        assert!(child_ends_first(set, &[]), "{set}");
+    }
+    for set in ["cfs@2.6.32", "cfs@3.6", "cfs@6.1"] {
+        assert!(!child_ends_first(set, &[]), "{set}");
     }
 }
 
@@ -306,14 +293,9 @@ fn up_to_2_6_24_only_a_cpu_with_one_task_looks_for_an_idle_one() {
 fn in_6_1_the_odd_one_of_three_hogs_on_two_cpus_rotates_at_every_second_balance() {
     let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0), noise()]);
     let a_second = |rule| changed("cfs@6.1", rule, 2, &workload).migrations as f64 / 20.0;
-    let as_released = changed("cfs@6.1", ("odd_task_moves", 2), 2, &workload);
-    for name in ["a", "b", "c"] {
-        let got = share(&as_released, name);
-        assert!((got * 1.5 - 1.0).abs() < 0.04, "{name}: {got}");
-    }
     // One each 64 to 128 ms.
+    assert_three_hogs_on_two_cpus_rotate("cfs@6.1", [7.8, 15.7]);
     let rate = a_second(("odd_task_moves", 2));
-    assert!((7.8..=15.7).contains(&rate), "{rate} migrations a second");
     // Intervals that do not count CPUs are half as long.
     let faster = a_second(("balance_per_cpu", 0));
     assert!((faster / rate / 2.0 - 1.0).abs() < 0.05, "{faster} instead of {rate}");
@@ -355,7 +337,6 @@ fn only_in_2_6_31_a_newly_idle_cpu_does_not_pull() {
 /// each times 1 + log2 of the CPUs, and ends at the first tick after it; here ticks of 0.1 ms.
 #[test]
 fn two_hogs_take_the_turns_of_each_state_of_the_first_cfs() {
-    let workload = together(vec![pinned(hog("a", 0), 0), pinned(hog("b", 0), 0)]);
     for (set, nr_cpus, turn_ms) in [
         ("cfs_2007@announced", 1, 4),
         ("cfs_2007@announced", 4, 4),
@@ -364,9 +345,8 @@ fn two_hogs_take_the_turns_of_each_state_of_the_first_cfs() {
         ("cfs_2007@2.6.23", 1, 10),
         ("cfs_2007@2.6.23", 4, 30),
     ] {
-        let result = outcome(set, &machine(nr_cpus, 10_000), &workload, 5 * S, &[]);
-        let expected = 10 * turn_ms + 1;
-        assert_eq!(usual_stay_ticks(&result, "a", 10_000), expected, "{set}, {nr_cpus} CPUs");
+        let got = turn_ticks(set, 2, (nr_cpus, 10_000), &[]);
+        assert_eq!(got, 10 * turn_ms + 1, "{set}, {nr_cpus} CPUs");
     }
 }
 

@@ -8,8 +8,6 @@ use simulator::{FailureKind, Options};
 
 /// Runs, sleeps, wakes, yields, forks and renices: all that a policy is asked for.
 const BIT_OF_ALL: &str = r#"
-source = "own"
-description = "hogs of two nice values, sleepers, pairs that talk, forks and yields"
 [[tasks]]
 name = "hog"
 count = 3
