@@ -12,7 +12,7 @@ use crate::abi::{CpuMask, Task};
 use crate::failure::FailureKind;
 use crate::kernel::Kernel;
 use bytecode::{FaultKind, Run, Stop, Touch, Words, errno};
-pub use rules::{HOLDINGS, parameters};
+pub use rules::HOLDINGS;
 
 /// A program of a policy that runs.
 pub type Calling<'r, 'k> = Run<'r, Kernel<'k>>;
