@@ -273,12 +273,15 @@ impl Kernel<'_> {
 
     /// Tells the policy which task runs on the active CPU.
     pub fn set_current(&mut self) {
-        let cpu = self.here();
-        let current = match self.cpus[cpu].current {
+        self.visible.facts.current = self.visible.room.address(self.current_of(self.here()));
+    }
+
+    /// The task, or idle task, that runs on a CPU.
+    pub fn current_of(&self, cpu: usize) -> *mut abi::Task {
+        match self.cpus[cpu].current {
             Some(task) => self.tasks.address(task),
             None => self.idle_tasks[cpu].address(),
-        };
-        self.visible.facts.current = self.visible.room.address(current);
+        }
     }
 
     /// Spends time of the active CPU.

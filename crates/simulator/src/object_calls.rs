@@ -8,7 +8,7 @@ mod rules;
 mod values;
 mod walks;
 
-use crate::abi::{CpuMask, Task};
+use crate::abi::Task;
 use crate::failure::FailureKind;
 use crate::kernel::Kernel;
 use bytecode::{FaultKind, Run, Stop, Touch, Words, errno};
@@ -137,15 +137,12 @@ pub const CALLS: &[(&str, Call)] = &[
         Ok(run.host.test_and_clear_cpu_idle(cpu as i32).into())
     }),
     ("scx_bpf_pick_idle_cpu", |run, [allowed, flags, ..]| {
-        let allowed = mask(run, allowed)?;
-        // SAFETY: a mask, copied because it may be the idle mask itself.
-        let allowed = unsafe { *allowed };
+        // Copied, because it may be the idle mask itself.
+        let allowed = masks::read(run, allowed)?;
         Ok(run.host.pick_idle_cpu(&allowed, flags) as u64)
     }),
     ("scx_bpf_pick_any_cpu", |run, [allowed, flags, ..]| {
-        let allowed = mask(run, allowed)?;
-        // SAFETY: as above.
-        let allowed = unsafe { *allowed };
+        let allowed = masks::read(run, allowed)?;
         Ok(run.host.pick_any_cpu(&allowed, flags) as u64)
     }),
     ("scx_bpf_get_idle_cpumask", |run, _| Ok(shown(run, &raw const run.host.masks.idle_cpus))),
@@ -281,10 +278,6 @@ fn at(
     Ok(found)
 }
 
-fn mask(run: &mut Calling<'_, '_>, address: u64) -> Result<*const CpuMask, Stop> {
-    readable(run, address)
-}
-
 /// Words that a call takes in a structure.
 fn words<const COUNT: usize>(
     run: &mut Calling<'_, '_>,
@@ -296,18 +289,22 @@ fn words<const COUNT: usize>(
 
 fn insert(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [p, dsq, slice, flags, _] = given;
-    let p = task(run, p)?;
-    if let Some(p) = run.host.schedulable(p) {
-        run.host.dsq_insert(p, dsq, slice, flags);
-    }
-    Ok(1)
+    insert_at(run, [p, dsq, slice, flags], None)
 }
 
 fn insert_vtime(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [p, dsq, slice, vtime, flags] = given;
+    insert_at(run, [p, dsq, slice, flags], Some(vtime))
+}
+
+fn insert_at(
+    run: &mut Calling<'_, '_>,
+    [p, dsq, slice, flags]: [u64; 4],
+    vtime: Option<u64>,
+) -> Result<u64, Stop> {
     let p = task(run, p)?;
     if let Some(p) = run.host.schedulable(p) {
-        run.host.dsq_insert_vtime(p, dsq, slice, vtime, flags);
+        run.host.dsq_insert(p, dsq, slice, vtime, flags);
     }
     Ok(1)
 }
@@ -318,9 +315,7 @@ fn move_to_local(run: &mut Calling<'_, '_>, [id, ..]: [u64; 5]) -> Result<u64, S
 
 fn select_cpu_and(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [p, prev, wake_flags, allowed, flags] = given;
-    let (p, allowed) = (task(run, p)?, mask(run, allowed)?);
-    // SAFETY: a mask, which is copied.
-    let allowed = unsafe { *allowed };
+    let (p, allowed) = (task(run, p)?, masks::read(run, allowed)?);
     let Some(p) = run.host.schedulable(p) else { return Ok(-errno::EINVAL as u64) };
     Ok(run.host.select_cpu_and(p, prev as i32, wake_flags, allowed, flags) as u64)
 }

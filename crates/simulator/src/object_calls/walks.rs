@@ -49,19 +49,19 @@ pub(super) fn move_task(
 ) -> Result<u64, Stop> {
     let p = task(run, p)?;
     let Some(at) = walk(run, iterator)? else { return Ok(0) };
-    Ok(run.host.dsq_move(at, |kernel| kernel.schedulable(p), dsq, flags, by_vtime).into())
+    Ok(run.host.dsq_move(at, p, dsq, flags, by_vtime).into())
 }
 
 pub(super) fn set_slice(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     if let Some(at) = walk(run, given[0])? {
-        run.host.dsq_move_set_slice(at, given[1]);
+        run.host.visible.walks.get(at).pending_slice = Some(given[1]);
     }
     Ok(0)
 }
 
 pub(super) fn set_vtime(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     if let Some(at) = walk(run, given[0])? {
-        run.host.dsq_move_set_vtime(at, given[1]);
+        run.host.visible.walks.get(at).pending_vtime = Some(given[1]);
     }
     Ok(0)
 }
