@@ -4,7 +4,7 @@
 
 use crate::support::*;
 use scenario::workload::Workload;
-use simulator::{RequestGroup, RunResult, Status};
+use simulator::{RunResult, Status};
 
 const HZ: u32 = 1000;
 
@@ -17,11 +17,6 @@ fn run_of(nr_cpus: usize, workload: &Workload) -> RunResult {
     let result = outcome("fifo", &costless(nr_cpus, HZ), workload, None, &[]);
     assert_eq!(result.status, Status::Completed);
     result
-}
-
-fn requests<'a>(result: &'a RunResult, name: &str) -> &'a RequestGroup {
-    let found = result.requests.iter().find(|group| group.name == name);
-    found.unwrap_or_else(|| panic!("no requests of {name}"))
 }
 
 /// Whether `got` is `want` but for the nanoseconds of system calls.

@@ -1,10 +1,10 @@
 //! Runs and what they say of tasks.
 
-use super::shipped_with_set;
+use super::{costless, once, shipped_with_set, task, together};
 use policy::Policy;
 use scenario::machine::Machine;
-use scenario::workload::Workload;
-use simulator::{Options, RunResult, Status, TaskGroup, simulate};
+use scenario::workload::{Op, Workload};
+use simulator::{Options, RequestGroup, RunResult, Status, TaskGroup, simulate};
 use std::collections::BTreeMap;
 
 /// One run with these options; whether it fails is for the test to see.
@@ -49,6 +49,25 @@ pub fn outcome_of(
     let result = attempt_with(policy, machine, workload, &options);
     assert_ne!(result.status, Status::Failed, "{:?}", result.error);
     result
+}
+
+/// What a run ends with in which two tasks do this on one CPU: why it failed or could not begin,
+/// nothing if it came to its end.
+pub fn said_at_end(policy: &Policy, ops: &[Op], options: &Options) -> String {
+    let workload = together(["one", "two"].map(|name| task(name, 0, once(ops))).to_vec());
+    match simulate(policy, &costless(1, 1000), &workload, options) {
+        Ok(result) => {
+            assert!(result.error.is_some() || result.status == Status::Completed);
+            result.error.map_or(String::new(), |failure| failure.message)
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+/// The requests that tasks of one name released.
+pub fn requests<'a>(result: &'a RunResult, name: &str) -> &'a RequestGroup {
+    let found = result.requests.iter().find(|group| group.name == name);
+    found.unwrap_or_else(|| panic!("no requests of {name}: {:?}", result.requests))
 }
 
 /// Tunables as a run is given them.
