@@ -191,7 +191,8 @@ pub struct DsqIterator {
     pub steps: u64,
     pub flags: u64,
     pub cursor: [u64; 2],
-    pub pending_slice: Option<u64>, // Both hold for the next move, whether or not it finds its task.
+    // These two hold for the next move only, whether or not it finds its task.
+    pub pending_slice: Option<u64>,
     pub pending_vtime: Option<u64>,
     pub next: u32,
     pub filled: u32,
