@@ -89,8 +89,7 @@ proptest! {
 #[test]
 fn round_robin_gives_each_of_n_hogs_one_slice_in_turn() {
     for n in 2..=5 {
-        let jobs: Vec<Job> = (0..n).map(|_| burner(0, 0, S)).collect();
-        let result = outcome("round_robin", &costless(1, HZ), &workload_of_jobs(&jobs), S, &[]);
+        let result = outcome("round_robin", &costless(1, HZ), &burners(n as u64, S), S, &[]);
         let stays = all_stays(&result);
         for (turn, &(from_ns, to_ns, _, pid)) in stays.iter().enumerate() {
             // The end of the run cuts the last turn short.
@@ -114,10 +113,9 @@ fn round_robin_ignores_nice_values() {
 
 #[test]
 fn round_robin_slice_is_a_tunable() {
-    let jobs = [burner(0, 0, S), burner(0, 0, S)];
     let slice_ns = 10 * MS;
     let tunables = [("slice_ns", slice_ns as i64)];
-    let result = outcome("round_robin", &costless(1, HZ), &workload_of_jobs(&jobs), S, &tunables);
+    let result = outcome("round_robin", &costless(1, HZ), &burners(2, S), S, &tunables);
     assert!(all_stays(&result).iter().all(|stay| stay.1 - stay.0 == slice_ns));
 }
 

@@ -150,13 +150,12 @@ proptest! {
 #[test]
 fn equal_hogs_take_strict_turns_of_one_slice() {
     for version in VERSIONS {
-        let jobs: Vec<Job> = (0..3).map(|_| burner(0, 0, S)).collect();
-        let result = bfs(version, 1, &workload_of_jobs(&jobs), Some(S));
+        let result = bfs(version, 1, &burners(3, S), Some(S));
         for (turn, (from_ns, to_ns, _, pid)) in all_stays(&result).into_iter().enumerate() {
             // The end of the run cuts the last turn short.
             let slice_ns = SLICE_NS.min(S - from_ns);
             assert_eq!(to_ns - from_ns, slice_ns, "{version}, turn {turn}");
-            assert_eq!(pid as usize, turn % jobs.len() + 1, "{version}, turn {turn}");
+            assert_eq!(pid as usize, turn % 3 + 1, "{version}, turn {turn}");
         }
     }
 }
@@ -165,8 +164,7 @@ fn equal_hogs_take_strict_turns_of_one_slice() {
 fn slices_grow_with_the_logarithm_of_the_cpus_until_424() {
     for (nr_cpus, slices_ms) in [(1, [6, 6, 6]), (2, [12, 12, 6]), (4, [18, 18, 6])] {
         for (version, slice_ms) in VERSIONS.into_iter().zip(slices_ms) {
-            let jobs: Vec<Job> = (0..2 * nr_cpus).map(|_| burner(0, 0, S)).collect();
-            let result = bfs(version, nr_cpus, &workload_of_jobs(&jobs), Some(S));
+            let result = bfs(version, nr_cpus, &burners(2 * nr_cpus as u64, S), Some(S));
             let longest_ns = all_stays(&result).iter().map(|stay| stay.1 - stay.0).max();
             assert_eq!(longest_ns, Some(slice_ms * MS), "{version} on {nr_cpus} CPUs");
         }
@@ -178,8 +176,7 @@ fn n_hogs_on_two_cpus_end_within_three_percent_of_the_ideal() {
     let work_ns = 150 * MS;
     for version in VERSIONS {
         for n in 1..=9 {
-            let jobs: Vec<Job> = (0..n).map(|_| burner(0, 0, work_ns)).collect();
-            let result = bfs(version, 2, &workload_of_jobs(&jobs), None);
+            let result = bfs(version, 2, &burners(n, work_ns), None);
             let ideal_ns = work_ns.max(work_ns * n / 2);
             let ratio = result.makespan_ns as f64 / ideal_ns as f64;
             assert!((1.0..=1.03).contains(&ratio), "{version}: {n} hogs take {ratio} of the ideal");
@@ -190,8 +187,7 @@ fn n_hogs_on_two_cpus_end_within_three_percent_of_the_ideal() {
 #[test]
 fn three_jobs_on_two_cpus_end_together_until_424_keeps_one_apart() {
     for version in VERSIONS {
-        let jobs = [(); 3].map(|()| burner(0, 0, 3 * S));
-        let result = bfs(version, 2, &workload_of_jobs(&jobs), None);
+        let result = bfs(version, 2, &burners(3, 3 * S), None);
         let mut ends_ns: Vec<u64> =
             result.task_groups.iter().map(|group| group.last_exit_ns).collect();
         ends_ns.sort_unstable();
@@ -216,8 +212,7 @@ fn a_hog_among_n_waits_for_its_part_of_the_others_slices() {
         [(302, 1, 6 * MS), (313, 1, 6 * MS), (424, 1, 6 * MS), (302, 2, 12 * MS), (313, 2, 12 * MS)]
     {
         for n in [3_u64, 4, 5, 8] {
-            let jobs: Vec<Job> = (0..n).map(|_| burner(0, 0, 10 * S)).collect();
-            let result = bfs(version, nr_cpus as usize, &workload_of_jobs(&jobs), Some(5 * S));
+            let result = bfs(version, nr_cpus as usize, &burners(n, 10 * S), Some(5 * S));
             for pid in 1..=n as u32 {
                 let got_ns = longest_wait_ns(&result, pid);
                 // Both CPUs change at one time, so waits are whole slices.
@@ -290,14 +285,12 @@ fn more_cpus_wait_longer_for_their_one_lock_and_not_with_queues_of_their_own() {
 // ---- where tasks go -----------------------------------------------------------------------------
 
 /// Migrations of hogs in a second on two CPUs, with one cache or with one each.
-fn migrations(version: i64, caches: [u32; 2], nr_hogs: usize) -> u64 {
+fn migrations(version: i64, caches: [u32; 2], nr_hogs: u64) -> u64 {
     let mut machine = costless(2, HZ);
     for (cpu, cache) in machine.cpus.iter_mut().zip(caches) {
         cpu.cache = cache;
     }
-    let jobs: Vec<Job> = (0..nr_hogs).map(|_| burner(0, 0, 2 * S)).collect();
-    let tunables = [("version", version)];
-    outcome("bfs", &machine, &workload_of_jobs(&jobs), S, &tunables).migrations
+    outcome("bfs", &machine, &burners(nr_hogs, 2 * S), S, &[("version", version)]).migrations
 }
 
 #[test]

@@ -82,14 +82,7 @@ fn as_first_merged_two_hogs_take_turns_of_twice_the_granularity() {
 
 #[test]
 fn as_first_merged_n_hogs_take_turns_of_n_to_n_minus_1_granularities_on_average() {
-    for nr in [2_u64, 3, 4, 8] {
-        let workload = together((0..nr).map(|_| hog("hog", 0)).collect());
-        let result = outcome(FIRST_MERGE, &machine(1, 10_000), &workload, 10 * S, &[]);
-        let mean_ns = 10 * S / stays(&result, "hog").len() as u64;
-        let expected_ns = 2 * MS * nr / (nr - 1);
-        let bounds_ns = expected_ns..=expected_ns + 100 * US;
-        assert!(bounds_ns.contains(&mean_ns), "{nr} hogs: {mean_ns} in {bounds_ns:?}");
-    }
+    assert_turns_are_n_to_n_minus_1_granularities(FIRST_MERGE, 2 * MS);
 }
 
 #[test]

@@ -123,12 +123,8 @@ fn a_child_goes_to_the_idlest_cpu_since_2_6_31_and_stays_with_its_parent_before(
 fn excess(work_ns: u64, rules: &[(&str, i64)]) -> Vec<(f64, f64)> {
     let nobody_pulls = [("idle_balance_ns", 0), ("busy_factor", 0), ("newidle", 0)];
     let others = [("fork_load_index", 0), ("newidle_load_index", 0), ("migration_cost_ns", 0)];
-    let mut tunables = [&nobody_pulls[..], &others[..]].concat();
-    for tunable in &mut tunables {
-        if let Some(rule) = rules.iter().find(|rule| rule.0 == tunable.0) {
-            *tunable = *rule;
-        }
-    }
+    // Of two values of one tunable the last counts.
+    let tunables = [&nobody_pulls[..], &others[..], rules].concat();
     let of = |nr: u64| {
         let (ideal_ns, lost_ns) = ideal_and_lost_ns("cfs", HZ, (nr, work_ns), &tunables);
         (lost_ns as f64 / MS as f64, lost_ns as f64 / ideal_ns as f64)

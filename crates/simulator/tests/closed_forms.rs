@@ -66,8 +66,7 @@ fn under_fifo_n_equal_jobs_on_m_cpus_take_n_over_m_rounded_up() {
     let work_ns = 7 * MS;
     for nr_cpus in 1..=4 {
         for n in 1..=9_u64 {
-            let jobs: Vec<Job> = (0..n).map(|_| burner(0, 0, work_ns)).collect();
-            let result = with_costs(nr_cpus, &workload_of_jobs(&jobs), |_| {});
+            let result = with_costs(nr_cpus, &burners(n, work_ns), |_| {});
             let rounds = n.div_ceil(nr_cpus as u64);
             assert_eq!(result.makespan_ns, rounds * (work_ns + CALL_NS), "{n} on {nr_cpus}");
         }
@@ -80,10 +79,8 @@ fn under_round_robin_a_multiple_of_m_equal_jobs_on_m_cpus_waste_nothing() {
     let work_ns = slices * slice_ns + slice_ns / 2;
     for nr_cpus in 1..=4 {
         for per_cpu in 1..=3 {
-            let jobs: Vec<Job> =
-                (0..per_cpu * nr_cpus as u64).map(|_| burner(0, 0, work_ns)).collect();
             let machine = costless(nr_cpus, HZ);
-            let workload = workload_of_jobs(&jobs);
+            let workload = burners(per_cpu * nr_cpus as u64, work_ns);
             let result = outcome("round_robin", &machine, &workload, None, &[]);
             let expected_ns = per_cpu * (work_ns + CALL_NS);
             assert_eq!(result.makespan_ns, expected_ns, "{per_cpu} each on {nr_cpus}");
@@ -446,8 +443,7 @@ fn what_happens_at_one_time_happens_in_the_order_in_which_it_was_scheduled() {
     assert_eq!(woken, [9, 8, 7, 6, 5, 4, 3, 2, 1]);
     assert_eq!(all_stays(&result)[n as usize].0, wakes_at_ns);
 
-    let together: Vec<Job> = (0..n).map(|_| burner(0, 0, work_ns)).collect();
-    let result = with_costs(1, &workload_of_jobs(&together), |_| {});
+    let result = with_costs(1, &burners(n, work_ns), |_| {});
     let started: Vec<u32> = all_stays(&result).iter().map(|stay| stay.3).collect();
     assert_eq!(started, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
 }

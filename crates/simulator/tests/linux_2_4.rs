@@ -36,20 +36,12 @@ fn is_ticks(ns: u64, ticks: u64) -> bool {
 #[test]
 fn equal_hogs_take_turns_of_60_ms() {
     for nr in [2_u64, 3, 7] {
-        let names: Vec<String> = (0..nr).map(|i| format!("hog{i}")).collect();
-        let workload = together(names.iter().map(|name| hog(name, 0)).collect());
         for hz in [100, 250, 1000] {
-            let result = outcome("linux_2_4", &machine(1, hz), &workload, 5 * S, &[]);
-            for name in &names {
-                assert_eq!(
-                    usual_stay_ticks(&result, name, hz),
-                    60 * u64::from(hz) / 1000,
-                    "{hz} Hz"
-                );
-                let gap_ns = longest_gap_ns(&result, name, S);
-                let others_ns = (nr - 1) * 60 * MS;
-                assert!(gap_ns >= others_ns - MS, "{name} of {nr} at {hz} Hz: {gap_ns}");
-                assert!(gap_ns <= others_ns + MS, "{name} of {nr} at {hz} Hz: {gap_ns}");
+            let got = turn_ticks("linux_2_4", nr, (1, hz), &[]);
+            assert_eq!(got, 60 * u64::from(hz) / 1000, "{hz} Hz");
+            let others_ns = (nr - 1) * 60 * MS;
+            for wait_ns in longest_waits_ns("linux_2_4", nr, hz, &[]) {
+                assert!(wait_ns.abs_diff(others_ns) <= MS, "{nr} hogs at {hz} Hz: {wait_ns}");
             }
         }
     }
@@ -69,12 +61,10 @@ fn shares_are_the_ticks_of_the_nice_values() {
 
 #[test]
 fn ticks_granted_follow_the_tick_as_they_followed_hz() {
-    let workload = together(vec![hog("a", 0), hog("b", 0)]);
     for (tick_ns, slice_ms) in [(10_000_000, 60), (4_000_000, 44), (2_000_000, 42), (1_000_000, 41)]
     {
-        let tunables = [("tick_ns", tick_ns)];
-        let result = outcome("linux_2_4", &machine(1, 1000), &workload, 5 * S, &tunables);
-        assert_eq!(usual_stay_ticks(&result, "a", 1000), slice_ms, "tick of {tick_ns} ns");
+        let got = turn_ticks("linux_2_4", 2, (1, 1000), &[("tick_ns", tick_ns)]);
+        assert_eq!(got, slice_ms, "tick of {tick_ns} ns");
     }
 }
 

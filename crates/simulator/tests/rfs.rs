@@ -11,7 +11,6 @@ const GRANULARITY_NS: u64 = 2 * MS;
 const LIMIT_NS: u64 = 20 * MS;
 const HZ: u32 = 1000;
 const TICK_NS: u64 = MS;
-const SWITCH_NS_MAX: u64 = 10 * US;
 
 #[test]
 fn shares_are_proportional_to_weights() {
@@ -73,14 +72,7 @@ fn no_error_grows_with_the_number_of_switches() {
 
 #[test]
 fn equal_hogs_take_turns_of_n_to_n_minus_1_granularities() {
-    for nr in [2_u64, 3, 4, 8] {
-        let workload = together((0..nr).map(|_| hog("hog", 0)).collect());
-        let result = outcome("rfs", &machine(1, 10_000), &workload, 10 * S, &[]);
-        let mean_ns = 10 * S / stays(&result, "hog").len() as u64;
-        let expected_ns = GRANULARITY_NS * nr / (nr - 1);
-        let bounds_ns = expected_ns..=expected_ns + 100 * US + SWITCH_NS_MAX;
-        assert!(bounds_ns.contains(&mean_ns), "{nr} hogs: {mean_ns} in {bounds_ns:?}");
-    }
+    assert_turns_are_n_to_n_minus_1_granularities("rfs", GRANULARITY_NS);
 }
 
 #[test]

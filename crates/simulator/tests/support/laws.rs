@@ -92,6 +92,19 @@ pub fn turn_ticks(
     usual_stay_ticks(&result, "hog", hz)
 }
 
+/// The mean turn of n equal hogs is n / (n - 1) granularities, to the next tick of 0.1 ms and with
+/// the switch.
+pub fn assert_turns_are_n_to_n_minus_1_granularities(policy: &str, granularity_ns: u64) {
+    for nr in [2_u64, 3, 4, 8] {
+        let workload = together(vec![hog("hog", 0); nr as usize]);
+        let result = outcome(policy, &machine(1, 10_000), &workload, 10 * S, &[]);
+        let mean_ns = 10 * S / stays(&result, "hog").len() as u64;
+        let expected_ns = granularity_ns * nr / (nr - 1);
+        let bounds_ns = expected_ns..=expected_ns + 110 * US;
+        assert!(bounds_ns.contains(&mean_ns), "{nr} hogs: {mean_ns} in {bounds_ns:?}");
+    }
+}
+
 /// The longest wait of each of so many equal hogs on one CPU. In the first second, which does not
 /// count, the debits of new tasks are still being paid.
 pub fn longest_waits_ns(
