@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::spelling::nearest;
 use crate::tunable::Tunable;
 
 /// Why a policy could not be compiled, read or loaded.
@@ -144,14 +145,12 @@ pub enum PolicyError {
     },
 
     /// A value was given for a tunable that the policy does not have.
-    #[error("policy {policy} has no tunable {name}{}", unknown_hint(nearest.as_deref(), valid))]
+    #[error("policy {policy} has no tunable {name}{}", unknown_hint(name, valid))]
     UnknownTunable {
         /// The policy's name.
         policy: String,
         /// The name that was given.
         name: String,
-        /// The tunable that is spelled most alike, if any is.
-        nearest: Option<String>,
         /// All tunables of the policy.
         valid: Vec<String>,
     },
@@ -171,14 +170,12 @@ pub enum PolicyError {
     },
 
     /// A tunable set was named that the policy does not have.
-    #[error("policy {policy} has no tunable set {name}{}", unknown_hint(nearest.as_deref(), valid))]
+    #[error("policy {policy} has no tunable set {name}{}", unknown_hint(name, valid))]
     UnknownSet {
         /// The policy's name.
         policy: String,
         /// The name that was given.
         name: String,
-        /// The set that is spelled most alike, if any is.
-        nearest: Option<String>,
         /// All sets of the policy.
         valid: Vec<String>,
     },
@@ -211,10 +208,11 @@ pub(crate) fn io_error(action: &'static str, path: &Path, cause: io::Error) -> P
 }
 
 /// How a message on an unknown name ends: with the name that was probably meant, and all.
-pub(crate) fn unknown_hint(nearest: Option<&str>, valid: &[String]) -> String {
+pub(crate) fn unknown_hint(name: &str, valid: &[String]) -> String {
     if valid.is_empty() {
         return ": it has none at all".to_owned();
     }
+    let nearest = nearest(name, valid.iter().map(String::as_str));
     let question = nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
     format!("{question}\nhint: it has {}", valid.join(", "))
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytecode::Object;
 
 use crate::tunable::Tunable;
-use crate::{Policy, PolicyError, spelling};
+use crate::{Policy, PolicyError};
 
 /// One copy of a policy: its object, and what its variables begin with.
 #[derive(Clone, Debug)]
@@ -47,14 +47,11 @@ impl Policy {
     }
 
     fn tunable(&self, name: &str) -> Result<&Tunable, PolicyError> {
-        self.tunables.iter().find(|tunable| tunable.name == name).ok_or_else(|| {
-            let known = || self.tunables.iter().map(|tunable| tunable.name.as_str());
-            PolicyError::UnknownTunable {
-                policy: self.name.clone(),
-                name: name.to_owned(),
-                nearest: spelling::nearest(name, known()).map(str::to_owned),
-                valid: known().map(str::to_owned).collect(),
-            }
+        let found = self.tunables.iter().find(|tunable| tunable.name == name);
+        found.ok_or_else(|| PolicyError::UnknownTunable {
+            policy: self.name.clone(),
+            name: name.to_owned(),
+            valid: self.tunables.iter().map(|tunable| tunable.name.clone()).collect(),
         })
     }
 

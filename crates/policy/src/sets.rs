@@ -14,7 +14,7 @@ use toml::{Table, Value};
 
 use crate::error::unknown_hint;
 use crate::tunable::Tunable;
-use crate::{Policy, PolicyError, spelling};
+use crate::{Policy, PolicyError};
 
 const SUFFIX: &str = ".sets.toml";
 const SAME_AS: &str = "same_as";
@@ -51,14 +51,11 @@ impl Policy {
     ///
     /// [`PolicyError::UnknownSet`] if the policy has no such set.
     pub fn set(&self, name: &str) -> Result<&TunableSet, PolicyError> {
-        self.sets.iter().find(|set| set.name == name).ok_or_else(|| {
-            let known = || self.sets.iter().map(|set| set.name.as_str());
-            PolicyError::UnknownSet {
-                policy: self.name.clone(),
-                name: name.to_owned(),
-                nearest: spelling::nearest(name, known()).map(str::to_owned),
-                valid: known().map(str::to_owned).collect(),
-            }
+        let found = self.sets.iter().find(|set| set.name == name);
+        found.ok_or_else(|| PolicyError::UnknownSet {
+            policy: self.name.clone(),
+            name: name.to_owned(),
+            valid: self.sets.iter().map(|set| set.name.clone()).collect(),
         })
     }
 }
@@ -144,15 +141,13 @@ fn sets_of(table: &Table, policy: &str, tunables: &[Tunable]) -> Result<Vec<Tuna
 fn mark_plain(plain: Option<&Value>, sets: &mut [TunableSet]) -> Result<(), String> {
     let Some(plain) = plain else { return Ok(()) };
     let meant = sets.iter_mut().find(|set| plain.as_str() == Some(&set.name));
-    match meant {
-        Some(set) => set.is_plain = true,
-        None => {
-            return Err(format!(
-                "{PLAIN} = {plain} is no set of this file\n\
-                 hint: name one that stands below it, or leave the line out"
-            ));
-        }
-    }
+    let meant = meant.ok_or_else(|| {
+        format!(
+            "{PLAIN} = {plain} is no set of this file\n\
+             hint: name one that stands below it, or leave the line out"
+        )
+    })?;
+    meant.is_plain = true;
     Ok(())
 }
 
@@ -175,8 +170,7 @@ fn set_of(
     for (name, value) in given {
         let tunable = tunables.iter().find(|tunable| tunable.name == *name).ok_or_else(|| {
             let known: Vec<String> = tunables.iter().map(|tunable| tunable.name.clone()).collect();
-            let nearest = spelling::nearest(name, known.iter().map(String::as_str));
-            let hint = unknown_hint(nearest, &known);
+            let hint = unknown_hint(name, &known);
             format!("{place}: policy {policy} has no tunable {name}{hint}")
         })?;
         let problem = |why| format!("{place}: {name} = {value} {why}");
@@ -205,9 +199,8 @@ fn refuse_bad_name(name: &str, policy: &str) -> Result<(), String> {
 
 fn refuse_unknown_keys(table: &Table, known: &[&str], place: &str) -> Result<(), String> {
     let Some(key) = table.keys().find(|key| !known.contains(&key.as_str())) else { return Ok(()) };
-    let nearest = spelling::nearest(key, known.iter().copied());
     let known: Vec<String> = known.iter().map(|&key| key.to_owned()).collect();
-    Err(format!("{place} has an unknown key {key}{}", unknown_hint(nearest, &known)))
+    Err(format!("{place} has an unknown key {key}{}", unknown_hint(key, &known)))
 }
 
 fn text_at(table: &Table, key: &str, place: &str) -> Result<String, String> {

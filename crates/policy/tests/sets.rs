@@ -27,13 +27,10 @@ fn file_with(tunables: &str) -> String {
 fn complaint(text: &str) -> String {
     let error = with_sets(text).unwrap_err();
     assert!(matches!(error, PolicyError::Sets { .. }), "{error}");
-    let (folder, said) = error.to_string().split_once("everything.sets.toml: ").map(own).unwrap();
+    let error = error.to_string();
+    let (folder, said) = error.split_once("everything.sets.toml: ").unwrap();
     assert!(folder.contains("policy test"), "{folder}");
-    said
-}
-
-fn own((folder, said): (&str, &str)) -> (String, String) {
-    (folder.to_owned(), said.to_owned())
+    said.to_owned()
 }
 
 #[test]

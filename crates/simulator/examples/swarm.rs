@@ -5,9 +5,11 @@
 //! failure with the command that repeats it; exit code 1 if there was one. The digest of all is the
 //! same on every kind of processor.
 
+mod repository;
+
+use repository::{policies, stop};
 use scenario::random_scenario;
 use simulator::{Options, Status, simulate};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -18,20 +20,7 @@ fn main() {
         text.map_or(default, |text| text.parse().unwrap_or_else(|_| usage(&text)))
     };
     let (scenarios, first) = (number(1000), number(0));
-    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    let mut names: Vec<String> = arguments.collect();
-    if names.is_empty() {
-        names = all_policies(&root.join("policies"));
-    }
-    let cache = std::env::temp_dir().join("schedlab-swarm");
-    let compile = |name: &String| {
-        let source = root.join("policies").join(format!("{name}.bpf.c"));
-        policy::compile(&source, &[root.join("policies/include")], &cache).unwrap_or_else(|error| {
-            eprintln!("error: {error}");
-            std::process::exit(2)
-        })
-    };
-    let policies: Vec<policy::Policy> = names.iter().map(compile).collect();
+    let policies = policies(arguments.collect());
     let start = Instant::now();
     let (failures, digest) = run_all(&policies, first, scenarios);
     println!(
@@ -45,20 +34,7 @@ fn main() {
 }
 
 fn usage(text: &str) -> ! {
-    eprintln!("error: {text} is not a number\nhint: swarm [SCENARIOS] [FIRST_SEED] [POLICY...]");
-    std::process::exit(2)
-}
-
-fn all_policies(folder: &Path) -> Vec<String> {
-    let files = std::fs::read_dir(folder).unwrap_or_else(|error| {
-        eprintln!("error: {}: {error}", folder.display());
-        std::process::exit(2)
-    });
-    let stem = |name: String| name.strip_suffix(".bpf.c").map(str::to_owned);
-    let names = files.filter_map(|file| stem(file.ok()?.file_name().into_string().ok()?));
-    let mut names: Vec<String> = names.collect();
-    names.sort();
-    names
+    stop(&format!("{text} is not a number\nhint: swarm [SCENARIOS] [FIRST_SEED] [POLICY...]"))
 }
 
 /// Takes seeds one by one on every core and returns how many runs failed, and the sum of the

@@ -6,44 +6,32 @@
 //! the best of [`ROUNDS`] interleaved rounds is printed, because the host is shared. Ratios of two
 //! rows of one run mean something, absolute numbers belong to the host they were measured on.
 
+mod repository;
+
+use repository::{policies, root, stop};
 use scenario::builder::ProgramBuilder;
 use scenario::workload::{
     Amount, Channel, InitialTask, Op, Program, Repeat, TaskTemplate, Workload,
 };
 use simulator::{Options, RunResult, simulate};
-use std::path::{Path, PathBuf};
 
 const ROUNDS: usize = 3;
 const MACHINE: &str = "osdl-8";
 
 fn main() {
-    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    let mut policies: Vec<String> = std::env::args().skip(1).collect();
-    if policies.is_empty() {
-        policies = all_policies(&root.join("policies"));
-    }
-    let machine = scenario::load_machine(&root.join("machines").join(format!("{MACHINE}.toml")))
+    let policies = policies(std::env::args().skip(1).collect());
+    let machine = scenario::load_machine(&root().join("machines").join(format!("{MACHINE}.toml")))
         .unwrap_or_else(|error| stop(&error));
-    let cache = std::env::temp_dir().join("schedlab-bench");
     let mixes = mixes();
     println!("simulated on {MACHINE}, one core, best of {ROUNDS} rounds");
     print!("{:<14}", "policy");
     mixes.iter().for_each(|(name, _)| print!("{name:>22}"));
     println!("\n{:<14}{:>88}", "", "million switches / million events a second");
-    for name in &policies {
-        let source = root.join("policies").join(format!("{name}.bpf.c"));
-        let include = [root.join("policies/include")];
-        let policy = if name.ends_with(".bpf.o") {
-            policy::Policy::read(Path::new(name))
-        } else {
-            policy::compile(&source, &include, &cache)
-        };
-        let policy = policy.unwrap_or_else(|error| stop(&error));
+    for policy in &policies {
         print!("{:<14}", policy.name);
         for (_, workload) in &mixes {
-            let run = || {
-                simulate(&policy, &machine, workload, &Options { seed: 1, ..Options::default() })
-            };
+            let run =
+                || simulate(policy, &machine, workload, &Options { seed: 1, ..Options::default() });
             let (result, seconds) = best_of(|| run().unwrap_or_else(|error| stop(&error)));
             let per_second = |count: u64| count as f64 / seconds / 1e6;
             let cell =
@@ -52,22 +40,6 @@ fn main() {
         }
         println!();
     }
-}
-
-fn stop(error: &dyn std::fmt::Display) -> ! {
-    eprintln!("error: {error}");
-    std::process::exit(2)
-}
-
-fn all_policies(folder: &Path) -> Vec<String> {
-    let files = std::fs::read_dir(folder).unwrap_or_else(|error| stop(&error));
-    let names = files.filter_map(|file| {
-        let name = file.ok()?.file_name().into_string().ok()?;
-        Some(name.strip_suffix(".bpf.c")?.to_owned())
-    });
-    let mut names: Vec<String> = names.collect();
-    names.sort();
-    names
 }
 
 /// CPU time of this thread: others on the host take turns, which is none of ours.

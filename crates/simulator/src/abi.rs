@@ -43,6 +43,14 @@ impl CpuMask {
         self.bits.iter().map(|word| word.count_ones()).sum()
     }
 
+    /// The mask of the CPUs that both masks hold.
+    pub fn and(mut self, other: &CpuMask) -> CpuMask {
+        for (word, other) in self.bits.iter_mut().zip(other.bits) {
+            *word &= other;
+        }
+        self
+    }
+
     /// The CPUs that both masks hold, lowest first.
     pub fn intersection<'a>(&'a self, other: &'a CpuMask) -> impl Iterator<Item = usize> + 'a {
         (0..CPUS_MAX / 64).flat_map(move |word| {
@@ -55,6 +63,14 @@ impl CpuMask {
                 })
             })
         })
+    }
+}
+
+impl FromIterator<usize> for CpuMask {
+    fn from_iter<I: IntoIterator<Item = usize>>(cpus: I) -> Self {
+        let mut mask = CpuMask::EMPTY;
+        cpus.into_iter().for_each(|cpu| mask.set(cpu));
+        mask
     }
 }
 
@@ -175,8 +191,9 @@ pub struct DsqIterator {
     pub steps: u64,
     pub flags: u64,
     pub cursor: [u64; 2],
-    pub pending_slice: u64,
-    pub pending_vtime: u64,
+    // These two hold for the next move only, whether or not it finds its task.
+    pub pending_slice: Option<u64>,
+    pub pending_vtime: Option<u64>,
     pub next: u32,
     pub filled: u32,
     pub chunk: [*mut Task; ITERATOR_CHUNK],

@@ -71,20 +71,20 @@ impl Kernel<'_> {
     }
 
     fn mask_of(&self, allowed: Allowed) -> CpuMask {
-        let set: &CpuSet = match allowed {
-            Allowed::Set(set) => &self.workload.cpu_sets[set as usize],
+        match allowed {
+            Allowed::Set(set) => self.mask_of_set(&self.workload.cpu_sets[set as usize]),
             Allowed::Change(number) => match &self.workload.changes[number as usize].what {
-                ChangeKind::Affinity { cpus, .. } => cpus,
+                ChangeKind::Affinity { cpus, .. } => self.mask_of_set(cpus),
                 ChangeKind::Hotplug { .. } => unreachable!("the change is one of affinity"),
             },
-            Allowed::All => &None,
-        };
+            Allowed::All => self.masks.possible,
+        }
+    }
+
+    /// The CPUs of a set that the machine has; all of them if the set does not say.
+    pub fn mask_of_set(&self, set: &CpuSet) -> CpuMask {
         let Some(cpus) = set else { return self.masks.possible };
-        let mut mask = CpuMask::EMPTY;
-        cpus.iter().filter(|&&cpu| (cpu as usize) < self.cpus.len()).for_each(|&cpu| {
-            mask.set(cpu as usize);
-        });
-        mask
+        cpus.iter().map(|&cpu| cpu as usize).filter(|&cpu| cpu < self.cpus.len()).collect()
     }
 
     /// Gives a task a mask. Whoever is runnable leaves the queues, or the CPU, while that is done,

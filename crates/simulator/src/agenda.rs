@@ -36,6 +36,12 @@ impl When {
     }
 }
 
+impl Default for When {
+    fn default() -> Self {
+        When::NEVER
+    }
+}
+
 impl Ord for When {
     fn cmp(&self, other: &Self) -> Ordering {
         self.rank().cmp(&other.rank())

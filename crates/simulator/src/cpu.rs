@@ -27,9 +27,10 @@ pub enum Spent {
 pub const SPENT_KINDS: usize = 6;
 
 /// What a CPU does between events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Activity {
     /// Nothing.
+    #[default]
     Idle,
     /// Its task computes; can be preempted at any time.
     Work,
@@ -40,7 +41,7 @@ pub enum Activity {
 }
 
 /// One CPU.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Cpu {
     /// The task on it.
     pub current: Option<TaskId>,
@@ -82,25 +83,7 @@ pub struct Cpu {
 impl Cpu {
     /// An idle CPU at time 0.
     pub fn new(speed_permille: u64) -> Self {
-        Cpu {
-            current: None,
-            clock_ns: 0,
-            activity: Activity::Idle,
-            ends: When::NEVER,
-            tick: When::NEVER,
-            interrupt: When::NEVER,
-            late_timers: VecDeque::new(),
-            late: When::NEVER,
-            need_resched: false,
-            is_online: true,
-            leaves: false,
-            exec_start_ns: 0,
-            spent_ns: [0; SPENT_KINDS],
-            speed_permille,
-            cache_turnover_kib: 0,
-            switches: 0,
-            address_space: None,
-        }
+        Cpu { is_online: true, speed_permille, ..Cpu::default() }
     }
 
     /// The first thing that will happen to it.

@@ -6,6 +6,7 @@
 use crate::abi;
 use crate::place::TaskId;
 use crate::visible::{Placed, Visible};
+use bytecode::errno;
 use runqueue::{Fifo, Key, Ordered};
 use std::collections::BTreeMap;
 
@@ -230,15 +231,6 @@ const NO_QUEUE: u32 = u32::MAX;
 /// The most queues there may ever be, built-in and destroyed ones included.
 pub const QUEUES_MAX: usize = 1 << 20;
 
-/// Why a queue was not created.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotCreated {
-    /// There is one of this number.
-    Exists,
-    /// There are too many.
-    NoPlace,
-}
-
 impl DispatchQueues {
     /// The built-in queues of a machine.
     pub fn new(visible: &mut Visible, nr_cpus: usize, nr_nodes: usize) -> Self {
@@ -253,14 +245,14 @@ impl DispatchQueues {
         }
     }
 
-    /// Creates a queue of the policy's, unless there is one of that number or there have been
-    /// [`QUEUES_MAX`] queues.
-    pub fn create(&mut self, visible: &mut Visible, id: u64) -> Result<(), NotCreated> {
+    /// Creates a queue of the policy's; a negative error number if there is one of that number or
+    /// there have been [`QUEUES_MAX`] queues.
+    pub fn create(&mut self, visible: &mut Visible, id: u64) -> Result<(), i32> {
         if self.find(id).is_some() {
-            return Err(NotCreated::Exists);
+            return Err(-errno::EEXIST);
         }
         if self.queues.len() >= QUEUES_MAX {
-            return Err(NotCreated::NoPlace);
+            return Err(-errno::ENOMEM);
         }
         let index = self.queues.len() as u32;
         self.queues.push(DispatchQueue::new(visible, id));

@@ -79,7 +79,7 @@ impl<'a> Kernel<'a> {
             queues: DispatchQueues::new(&mut visible, nr_cpus, nr_nodes(machine)),
             nr_queued: 0,
             next_seq: 0,
-            masks: visible.place(Masks::of(first_cpus(nr_cpus))),
+            masks: visible.place(Masks::of((0..nr_cpus).collect())),
             context: Context::Plain,
             buffer: Vec::new(),
             walked: Vec::new(),
@@ -174,13 +174,8 @@ impl<'a> Kernel<'a> {
             self.fail(FailureKind::Limit, format!("more than {TASKS_MAX} tasks"));
         }
         let kind = &self.workload.templates[template as usize];
-        let mut allowed = abi::CpuMask::EMPTY;
-        for cpu in kind.cpus.iter().flat_map(|cpus| cpus.iter()) {
-            if (*cpu as usize) < self.cpus.len() {
-                allowed.set(*cpu as usize);
-            }
-        }
-        if kind.cpus.is_none() || allowed.weight() == 0 {
+        let mut allowed = self.mask_of_set(&kind.cpus);
+        if allowed.weight() == 0 {
             allowed = self.masks.possible;
         }
         let space = self.address_space_for(kind.address_space);
@@ -470,12 +465,6 @@ impl<'a> Kernel<'a> {
             }
         }
     }
-}
-
-fn first_cpus(nr_cpus: usize) -> abi::CpuMask {
-    let mut mask = abi::CpuMask::EMPTY;
-    (0..nr_cpus).for_each(|cpu| mask.set(cpu));
-    mask
 }
 
 fn nr_nodes(machine: &Machine) -> usize {

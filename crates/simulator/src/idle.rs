@@ -4,7 +4,6 @@ use crate::abi::CpuMask;
 use crate::cpu::Activity;
 use crate::flags::WAKE_SYNC;
 use crate::kernel::Kernel;
-use crate::neighbours::both;
 use crate::place::TaskId;
 use scenario::machine::Distance;
 
@@ -119,10 +118,8 @@ impl Kernel<'_> {
     /// Claims an idle CPU of `allowed`, the nearest to `prev` first.
     fn pick_idle_near(&mut self, allowed: &CpuMask, prev: usize, core_only: bool) -> Option<usize> {
         let near = self.neighbours.near(prev);
-        let found = near.into_iter().flatten().find_map(|near| {
-            let near = both(&near, allowed);
-            self.pick_idle(&near, core_only)
-        });
+        let mut near = near.into_iter().flatten();
+        let found = near.find_map(|near| self.pick_idle(&near.and(allowed), core_only));
         found.or_else(|| self.pick_idle(allowed, core_only))
     }
 

@@ -273,6 +273,14 @@ impl Kernel<'_> {
         self.visible.room.shift.show(&raw const self.masks.possible)
     }
 
+    /// The task, or idle task, that runs on a CPU.
+    pub fn current_of(&self, cpu: usize) -> *mut abi::Task {
+        match self.cpus[cpu].current {
+            Some(task) => self.tasks.address(task),
+            None => self.idle_tasks[cpu].address(),
+        }
+    }
+
     /// Spends time of the active CPU.
     pub fn charge(&mut self, spent: Spent, ns: u64) {
         self.now_ns += ns;

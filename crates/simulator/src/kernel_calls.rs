@@ -7,6 +7,29 @@ use crate::failure::FailureKind;
 use crate::kernel::Kernel;
 
 impl Kernel<'_> {
+    /// Whether a call is allowed where it was made; a failure if not.
+    fn check_call(&mut self, is_allowed: bool, message: &str) -> bool {
+        if !is_allowed {
+            self.fail(FailureKind::BadCall, message.to_owned());
+        }
+        is_allowed
+    }
+
+    /// The CPU that a call names, if there is one.
+    fn cpu_of_number(&self, cpu: impl Into<i64>) -> Option<usize> {
+        usize::try_from(cpu.into()).ok().filter(|&cpu| cpu < self.cpus.len())
+    }
+
+    /// The same; a failure if there is none.
+    fn check_cpu(&mut self, cpu: impl Into<i64> + Copy, call: &str) -> Option<usize> {
+        let found = self.cpu_of_number(cpu);
+        if found.is_none() {
+            let message = format!("invalid CPU {} in {call}()", cpu.into());
+            self.fail(FailureKind::BadCpu, message);
+        }
+        found
+    }
+
     /// Ends the run because NULL, or else an idle task, is to be scheduled.
     #[cold]
     pub fn refuse_to_schedule(&mut self, is_null: bool) {

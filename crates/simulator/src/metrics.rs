@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 ///
 /// Each word is folded in by a 128-bit multiplication whose halves are combined, as
 /// multiply-and-fold hashes do. It tells accidents apart, not attackers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest(u64);
 
 impl Digest {
@@ -44,7 +44,7 @@ pub type Stay = (u64, u64, u32, u32);
 pub type Wakeup = (u64, u32, u32, bool);
 
 /// Counters of a run in progress.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Metrics {
     /// Digest of all wake-ups and switches with their times.
     pub digest: Digest,
@@ -87,25 +87,12 @@ impl Metrics {
     /// Nothing counted yet.
     pub fn new(options: &Options) -> Self {
         Metrics {
-            digest: Digest(0),
-            events: 0,
-            switches: 0,
-            migrations: 0,
-            wakeups: 0,
-            ticks: 0,
-            interrupts: 0,
-            messages: 0,
-            marked_at_ns: None,
-            last_exit_ns: 0,
             timeline: options.timeline.then(Vec::new),
             timeline_wakeups: options.timeline.then(Vec::new),
-            requests: Requests::default(),
             observations: options.observe.then(Vec::new),
             queues: options.queues.then(QueueRecorder::default),
             profiler: (options.profile && !options.strict).then(Profiler::default),
-            run_ns: Times::new(),
-            wait_ns: Times::new(),
-            wakeup_latency_ns: Times::new(),
+            ..Metrics::default()
         }
     }
 
@@ -222,7 +209,7 @@ impl CpuTime {
 }
 
 /// Tasks of one name and nice value together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TaskGroup {
     /// Their name.
     pub name: String,
@@ -434,14 +421,7 @@ fn task_groups(tasks: &Tasks, nr_cpus: usize) -> Vec<TaskGroup> {
         let group = groups.entry((name.clone(), nice)).or_insert(TaskGroup {
             name,
             nice,
-            count: 0,
-            pinned: false,
-            run_ns: 0,
-            wait_ns: 0,
-            switches: 0,
-            migrations: 0,
-            first_exit_ns: 0,
-            last_exit_ns: 0,
+            ..TaskGroup::default()
         });
         group.count += 1;
         group.pinned |= (tasks.seen(id).nr_cpus_allowed as usize) < nr_cpus;

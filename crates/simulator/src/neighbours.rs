@@ -16,13 +16,10 @@ pub struct Neighbours {
 impl Neighbours {
     /// Those of a machine whose CPUs are all online.
     pub fn new(cpus: &[Cpu]) -> Self {
+        let all = 0..cpus.len();
         let sharing = |part: fn(&Cpu) -> u32| {
-            let mut masks = vec![CpuMask::EMPTY; cpus.len()];
-            for (mask, own) in masks.iter_mut().zip(cpus) {
-                let same = (0..cpus.len()).filter(|&other| part(&cpus[other]) == part(own));
-                same.for_each(|other| mask.set(other));
-            }
-            masks
+            let same = |own| all.clone().filter(move |&other| part(&cpus[other]) == part(own));
+            cpus.iter().map(|own| same(own).collect()).collect()
         };
         let mut neighbours = Neighbours {
             caches: sharing(|cpu| cpu.cache),
@@ -30,10 +27,7 @@ impl Neighbours {
             by_cache: false,
             by_node: false,
         };
-        neighbours.update(&(0..cpus.len()).fold(CpuMask::EMPTY, |mut all, cpu| {
-            all.set(cpu);
-            all
-        }));
+        neighbours.update(&all.collect());
         neighbours
     }
 
@@ -41,7 +35,7 @@ impl Neighbours {
     /// are not just those of the caches (`scx_idle_update_selcpu_topology`).
     pub fn update(&mut self, online: &CpuMask) {
         let nr_online = online.weight();
-        let nr_online_of = |mask: &CpuMask| both(mask, online).weight();
+        let nr_online_of = |mask: &CpuMask| mask.and(online).weight();
         // A cache of a single CPU is no scheduling domain.
         let cache = |cpu: usize| Some(nr_online_of(&self.caches[cpu])).filter(|&nr| nr > 1);
         let node = |cpu: usize| nr_online_of(&self.nodes[cpu]);
@@ -57,13 +51,4 @@ impl Neighbours {
     pub fn near(&self, cpu: usize) -> [Option<CpuMask>; 2] {
         [self.by_cache.then(|| self.caches[cpu]), self.by_node.then(|| self.nodes[cpu])]
     }
-}
-
-/// The CPUs that both masks hold.
-pub fn both(a: &CpuMask, b: &CpuMask) -> CpuMask {
-    let mut mask = *a;
-    for (word, other) in mask.bits.iter_mut().zip(b.bits) {
-        *word &= other;
-    }
-    mask
 }

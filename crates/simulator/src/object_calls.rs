@@ -8,12 +8,12 @@ mod rules;
 mod values;
 mod walks;
 
-use crate::abi::{CpuMask, Task};
+use crate::abi::Task;
 use crate::failure::FailureKind;
 use crate::kernel::Kernel;
 use crate::place::TaskId;
 use bytecode::{FaultKind, Run, Stop, Touch, Words, errno};
-pub use rules::{HOLDINGS, parameters};
+pub use rules::HOLDINGS;
 
 /// A program of a policy that runs.
 pub type Calling<'r, 'k> = Run<'r, Kernel<'k>>;
@@ -138,15 +138,12 @@ pub const CALLS: &[(&str, Call)] = &[
         Ok(run.host.test_and_clear_cpu_idle(cpu as i32).into())
     }),
     ("scx_bpf_pick_idle_cpu", |run, [allowed, flags, ..]| {
-        let allowed = mask(run, allowed)?;
-        // SAFETY: a mask, copied because it may be the idle mask itself.
-        let allowed = unsafe { *allowed };
+        // Copied, because it may be the idle mask itself.
+        let allowed = masks::read(run, allowed)?;
         Ok(run.host.pick_idle_cpu(&allowed, flags) as u64)
     }),
     ("scx_bpf_pick_any_cpu", |run, [allowed, flags, ..]| {
-        let allowed = mask(run, allowed)?;
-        // SAFETY: as above.
-        let allowed = unsafe { *allowed };
+        let allowed = masks::read(run, allowed)?;
         Ok(run.host.pick_any_cpu(&allowed, flags) as u64)
     }),
     ("scx_bpf_get_idle_cpumask", |run, _| Ok(shown(run, &raw const run.host.masks.idle_cpus))),
@@ -261,22 +258,15 @@ fn some_task(run: &mut Calling<'_, '_>, address: u64) -> Result<*mut Task, Stop>
     Ok(found)
 }
 
-/// The task at an address, if it is one that can be scheduled: NULL and idle tasks are none.
-fn task_id(run: &mut Calling<'_, '_>, address: u64) -> Result<Option<TaskId>, Stop> {
-    let Some(number) = run.host.visible.task_number(address) else {
-        return task(run, address).map(|_| None);
-    };
-    run.check(address, 0, size_of::<Task>() as u64, Touch::Read)?;
-    Ok(Some(number as TaskId))
-}
-
-/// The task at an address, to be scheduled; where it is none that can be, the run has failed.
+/// The task at an address, to be scheduled; for NULL and idle tasks, which cannot be, a failure.
 fn schedulable(run: &mut Calling<'_, '_>, address: u64) -> Result<Option<TaskId>, Stop> {
-    let found = task_id(run, address)?;
-    if found.is_none() {
-        run.host.refuse_to_schedule(address == 0);
+    if let Some(number) = run.host.visible.task_number(address) {
+        run.check(address, 0, size_of::<Task>() as u64, Touch::Read)?;
+        return Ok(Some(number as TaskId));
     }
-    Ok(found)
+    task(run, address)?;
+    run.host.refuse_to_schedule(address == 0);
+    Ok(None)
 }
 
 /// Bytes that a call reads.
@@ -305,10 +295,6 @@ fn at(
     Ok(found)
 }
 
-fn mask(run: &mut Calling<'_, '_>, address: u64) -> Result<*const CpuMask, Stop> {
-    readable(run, address)
-}
-
 /// Words that a call takes in a structure.
 fn words<const COUNT: usize>(
     run: &mut Calling<'_, '_>,
@@ -320,16 +306,21 @@ fn words<const COUNT: usize>(
 
 fn insert(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [p, dsq, slice, flags, _] = given;
-    if let Some(p) = schedulable(run, p)? {
-        run.host.dsq_insert(p, dsq, slice, flags);
-    }
-    Ok(1)
+    insert_at(run, [p, dsq, slice, flags], None)
 }
 
 fn insert_vtime(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [p, dsq, slice, vtime, flags] = given;
+    insert_at(run, [p, dsq, slice, flags], Some(vtime))
+}
+
+fn insert_at(
+    run: &mut Calling<'_, '_>,
+    [p, dsq, slice, flags]: [u64; 4],
+    vtime: Option<u64>,
+) -> Result<u64, Stop> {
     if let Some(p) = schedulable(run, p)? {
-        run.host.dsq_insert_vtime(p, dsq, slice, vtime, flags);
+        run.host.dsq_insert(p, dsq, slice, vtime, flags);
     }
     Ok(1)
 }
@@ -340,9 +331,7 @@ fn move_to_local(run: &mut Calling<'_, '_>, [id, ..]: [u64; 5]) -> Result<u64, S
 
 fn select_cpu_and(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [p, prev, wake_flags, allowed, flags] = given;
-    let allowed = mask(run, allowed)?;
-    // SAFETY: a mask, which is copied.
-    let allowed = unsafe { *allowed };
+    let allowed = masks::read(run, allowed)?;
     let Some(p) = schedulable(run, p)? else { return Ok(-errno::EINVAL as u64) };
     Ok(run.host.select_cpu_and(p, prev as i32, wake_flags, allowed, flags) as u64)
 }

@@ -4,7 +4,7 @@ use crate::abi;
 use crate::failure::{Failure, FailureKind};
 use crate::kernel::Kernel;
 use crate::linked::{ARGUMENTS_MAX, Mode};
-use crate::object_calls::{CALLS, Call, parameters};
+use crate::object_calls::{CALLS, Call};
 use crate::operations::Function;
 use crate::place::TaskId;
 use crate::shown::TASK_MASK;
@@ -22,7 +22,7 @@ impl Kernel<'_> {
         *linked.arguments = arguments;
         let at = self.visible.room.address(linked.arguments.address());
         if self.given.mode == Mode::Strict {
-            self.given.arguments = (at, 8 * parameters(self.given.operation));
+            self.given.arguments = (at, 8 * self.given.operation.parameters());
             self.given.may_sleep = linked.sleepable.contains(&function.0);
         }
         self.run_function(function.0 as usize, [at, 0, 0, 0, 0], arguments[0])

@@ -6,64 +6,56 @@ use policy::Loaded;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function(pub u64);
 
-/// What of a policy is called: an operation of `sched_ext_ops`, or the callback of a timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    Init,
-    Exit,
-    InitTask,
-    ExitTask,
-    Enable,
-    Disable,
-    SelectCpu,
-    Enqueue,
-    Dequeue,
-    Dispatch,
-    Tick,
-    Runnable,
-    Running,
-    Stopping,
-    Quiescent,
-    Yield,
-    SetWeight,
-    SetCpumask,
-    UpdateIdle,
-    CpuOnline,
-    CpuOffline,
-    /// The callback that was given to `bpf_timer_set_callback`.
-    Timer,
+/// Operations, each with what it is called in C, and how many arguments it has, of which the kernel
+/// lets a program read no more.
+macro_rules! operations {
+    ($($operation:ident: $name:literal, $parameters:literal;)*) => {
+        /// What of a policy is called: an operation of `sched_ext_ops`, or the callback of a timer.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Operation {
+            $($operation,)*
+        }
+
+        const NAMES: &[&str] = &[$($name),*];
+        const PARAMETERS: &[u64] = &[$($parameters),*];
+    };
 }
 
-/// What they are called in C, in their order.
-const NAMES: [&str; Operation::Timer as usize + 1] = [
-    "init",
-    "exit",
-    "init_task",
-    "exit_task",
-    "enable",
-    "disable",
-    "select_cpu",
-    "enqueue",
-    "dequeue",
-    "dispatch",
-    "tick",
-    "runnable",
-    "running",
-    "stopping",
-    "quiescent",
-    "yield",
-    "set_weight",
-    "set_cpumask",
-    "update_idle",
-    "cpu_online",
-    "cpu_offline",
-    "a timer's callback",
-];
+// Source: Linux, kernel/sched/ext.c, `struct sched_ext_ops`.
+operations! {
+    Init: "init", 0;
+    Exit: "exit", 1;
+    InitTask: "init_task", 2;
+    ExitTask: "exit_task", 2;
+    Enable: "enable", 1;
+    Disable: "disable", 1;
+    SelectCpu: "select_cpu", 3;
+    Enqueue: "enqueue", 2;
+    Dequeue: "dequeue", 2;
+    Dispatch: "dispatch", 2;
+    Tick: "tick", 1;
+    Runnable: "runnable", 2;
+    Running: "running", 1;
+    Stopping: "stopping", 2;
+    Quiescent: "quiescent", 2;
+    Yield: "yield", 2;
+    SetWeight: "set_weight", 2;
+    SetCpumask: "set_cpumask", 2;
+    UpdateIdle: "update_idle", 2;
+    CpuOnline: "cpu_online", 1;
+    CpuOffline: "cpu_offline", 1;
+    Timer: "a timer's callback", 2; // What was given to `bpf_timer_set_callback`.
+}
 
 impl Operation {
     /// What it is called in C.
     pub fn name(self) -> &'static str {
         NAMES[self as usize]
+    }
+
+    /// How many arguments it has.
+    pub fn parameters(self) -> u64 {
+        PARAMETERS[self as usize]
     }
 }
 

@@ -20,7 +20,7 @@ pub struct Requests {
     groups: BTreeMap<String, Group>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Group {
     done: u64,
     deadlines: u64,
@@ -115,7 +115,7 @@ impl Requests {
 
     /// The response times of all of them.
     pub fn response_ns(&self) -> Distribution {
-        let mut all = Times::new();
+        let mut all = Times::default();
         self.groups.values().for_each(|group| all.add(&group.response_ns));
         all.distribution()
     }
@@ -128,8 +128,7 @@ impl Requests {
 
     fn group(&mut self, name: &str) -> &mut Group {
         if !self.groups.contains_key(name) {
-            let group = Group { done: 0, deadlines: 0, misses: 0, response_ns: Times::new() };
-            self.groups.insert(name.to_string(), group);
+            self.groups.insert(name.to_string(), Group::default());
         }
         self.groups.get_mut(name).expect("it was just put there")
     }

@@ -41,14 +41,16 @@ const HISTOGRAM_MAX_NS: u64 = 3_600_000_000_000;
 /// Decimal digits that histograms keep.
 const HISTOGRAM_DIGITS: u8 = 2;
 
-impl Times {
+impl Default for Times {
     /// None yet.
-    pub fn new() -> Self {
+    fn default() -> Self {
         let histogram = Histogram::new_with_bounds(1, HISTOGRAM_MAX_NS, HISTOGRAM_DIGITS)
             .expect("the bounds are valid");
         Times { histogram, max_ns: 0 }
     }
+}
 
+impl Times {
     /// Adds one.
     pub fn record(&mut self, ns: u64) {
         self.histogram.saturating_record(ns);
@@ -118,7 +120,7 @@ mod tests {
     #[test]
     fn a_histogram_counts_each_value_in_the_class_that_holds_it() {
         let values: Vec<u64> = (0..40_000).map(|i: u64| i * i % 7_919 * (i % 97 + 1)).collect();
-        let mut times = Times::new();
+        let mut times = Times::default();
         values.iter().for_each(|&ns| times.record(ns));
         let found = times.distribution();
         assert_eq!(found.histogram.last().map(|class| class.0), values.iter().copied().max());
@@ -141,6 +143,6 @@ mod tests {
 
     #[test]
     fn without_values_there_are_no_classes() {
-        assert_eq!(Times::new().distribution(), Distribution::default());
+        assert_eq!(Times::default().distribution(), Distribution::default());
     }
 }

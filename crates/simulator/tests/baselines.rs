@@ -48,7 +48,7 @@ proptest! {
     ) {
         let jobs = jobs_of(&gaps_and_work_us);
         let (machine, workload) = (costless(nr_cpus, HZ), workload_of_jobs(&jobs));
-        let result = outcome(&shipped("fifo"), &machine, &workload, None, &[]);
+        let result = outcome("fifo", &machine, &workload, None, &[]);
         let mut served: Vec<(u64, u64)> = all_stays(&result).iter().map(|s| (s.0, s.1)).collect();
         served.sort_unstable();
         let mut expected = first_come_first_served(&gaps_and_work_us, nr_cpus);
@@ -68,7 +68,7 @@ proptest! {
         }
         for name in ["fifo", "round_robin"] {
             let workload = workload_of_jobs(&jobs);
-            let result = outcome(&shipped(name), &costless(3, HZ), &workload, None, &[]);
+            let result = outcome(name, &costless(3, HZ), &workload, None, &[]);
             prop_assert_eq!(needless_waits(&result, &jobs, 3), vec![], "{}", name);
         }
     }
@@ -80,7 +80,7 @@ proptest! {
     ) {
         let jobs = jobs_of(&gaps_and_work_us);
         let (machine, workload) = (costless(nr_cpus, HZ), workload_of_jobs(&jobs));
-        let result = outcome(&shipped("round_robin"), &machine, &workload, None, &[]);
+        let result = outcome("round_robin", &machine, &workload, None, &[]);
         let turns = (jobs.len() as u64).div_ceil(nr_cpus as u64);
         prop_assert!(result.wait_ns.max <= turns * (SLICE_NS + TICK_NS));
     }
@@ -89,9 +89,7 @@ proptest! {
 #[test]
 fn round_robin_gives_each_of_n_hogs_one_slice_in_turn() {
     for n in 2..=5 {
-        let jobs: Vec<Job> = (0..n).map(|_| burner(0, 0, S)).collect();
-        let result =
-            outcome(&shipped("round_robin"), &costless(1, HZ), &workload_of_jobs(&jobs), S, &[]);
+        let result = outcome("round_robin", &costless(1, HZ), &burners(n as u64, S), S, &[]);
         let stays = all_stays(&result);
         for (turn, &(from_ns, to_ns, _, pid)) in stays.iter().enumerate() {
             // The end of the run cuts the last turn short.
@@ -107,8 +105,7 @@ fn round_robin_gives_each_of_n_hogs_one_slice_in_turn() {
 #[test]
 fn round_robin_ignores_nice_values() {
     let jobs = [burner(-20, 0, S), burner(0, 0, S), burner(19, 0, S)];
-    let result =
-        outcome(&shipped("round_robin"), &costless(1, HZ), &workload_of_jobs(&jobs), S, &[]);
+    let result = outcome("round_robin", &costless(1, HZ), &workload_of_jobs(&jobs), S, &[]);
     for ns in run_ns(&result) {
         assert!(ns.abs_diff(S / 3) <= SLICE_NS, "{ns} ns of a second");
     }
@@ -116,11 +113,9 @@ fn round_robin_ignores_nice_values() {
 
 #[test]
 fn round_robin_slice_is_a_tunable() {
-    let jobs = [burner(0, 0, S), burner(0, 0, S)];
     let slice_ns = 10 * MS;
     let tunables = [("slice_ns", slice_ns as i64)];
-    let result =
-        outcome(&shipped("round_robin"), &costless(1, HZ), &workload_of_jobs(&jobs), S, &tunables);
+    let result = outcome("round_robin", &costless(1, HZ), &burners(2, S), S, &tunables);
     assert!(all_stays(&result).iter().all(|stay| stay.1 - stay.0 == slice_ns));
 }
 
@@ -128,8 +123,7 @@ fn round_robin_slice_is_a_tunable() {
 #[test]
 fn round_robin_slice_of_a_lonely_task_is_no_longer() {
     let jobs = [burner(0, 0, S), burner(0, 84 * MS + MS / 2, S)];
-    let result =
-        outcome(&shipped("round_robin"), &costless(1, HZ), &workload_of_jobs(&jobs), S, &[]);
+    let result = outcome("round_robin", &costless(1, HZ), &workload_of_jobs(&jobs), S, &[]);
     let second = stays_of(&result, 2)[0];
     assert!(second.0 - jobs[1].start_at_ns <= SLICE_NS, "began at {} ns", second.0);
 }

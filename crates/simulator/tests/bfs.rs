@@ -5,7 +5,7 @@
 use crate::support::*;
 use proptest::prelude::*;
 use scenario::workload::{Channel, InitialTask, Op, Workload};
-use simulator::RunResult;
+use simulator::{Options, RunResult};
 use std::collections::VecDeque;
 
 const HZ: u32 = 1000;
@@ -16,7 +16,7 @@ const SLICE_NS: u64 = 6 * MS;
 
 fn bfs(version: i64, nr_cpus: usize, workload: &Workload, until_ns: Option<u64>) -> RunResult {
     let tunables = [("version", version)];
-    outcome(&shipped("bfs"), &costless(nr_cpus, HZ), workload, until_ns, &tunables)
+    outcome("bfs", &costless(nr_cpus, HZ), workload, until_ns, &tunables)
 }
 
 /// What one hog of each nice value gets of a CPU, in percent.
@@ -118,7 +118,7 @@ proptest! {
             [("version", version), ("first_expired_wins", i64::from(first_expired_wins))];
         let machine = costless(1, HZ);
         let result =
-            outcome(&shipped("bfs"), &machine, &workload_of_jobs(&jobs), until_ns, &tunables);
+            outcome("bfs", &machine, &workload_of_jobs(&jobs), until_ns, &tunables);
         let first_expired_wins = first_expired_wins || version == 313;
         let expected = plain_edf_run_ns(version, first_expired_wins, &nice_values, until_ns);
         for (got, expected) in run_ns(&result).into_iter().zip(&expected) {
@@ -150,13 +150,12 @@ proptest! {
 #[test]
 fn equal_hogs_take_strict_turns_of_one_slice() {
     for version in VERSIONS {
-        let jobs: Vec<Job> = (0..3).map(|_| burner(0, 0, S)).collect();
-        let result = bfs(version, 1, &workload_of_jobs(&jobs), Some(S));
+        let result = bfs(version, 1, &burners(3, S), Some(S));
         for (turn, (from_ns, to_ns, _, pid)) in all_stays(&result).into_iter().enumerate() {
             // The end of the run cuts the last turn short.
             let slice_ns = SLICE_NS.min(S - from_ns);
             assert_eq!(to_ns - from_ns, slice_ns, "{version}, turn {turn}");
-            assert_eq!(pid as usize, turn % jobs.len() + 1, "{version}, turn {turn}");
+            assert_eq!(pid as usize, turn % 3 + 1, "{version}, turn {turn}");
         }
     }
 }
@@ -165,8 +164,7 @@ fn equal_hogs_take_strict_turns_of_one_slice() {
 fn slices_grow_with_the_logarithm_of_the_cpus_until_424() {
     for (nr_cpus, slices_ms) in [(1, [6, 6, 6]), (2, [12, 12, 6]), (4, [18, 18, 6])] {
         for (version, slice_ms) in VERSIONS.into_iter().zip(slices_ms) {
-            let jobs: Vec<Job> = (0..2 * nr_cpus).map(|_| burner(0, 0, S)).collect();
-            let result = bfs(version, nr_cpus, &workload_of_jobs(&jobs), Some(S));
+            let result = bfs(version, nr_cpus, &burners(2 * nr_cpus as u64, S), Some(S));
             let longest_ns = all_stays(&result).iter().map(|stay| stay.1 - stay.0).max();
             assert_eq!(longest_ns, Some(slice_ms * MS), "{version} on {nr_cpus} CPUs");
         }
@@ -178,8 +176,7 @@ fn n_hogs_on_two_cpus_end_within_three_percent_of_the_ideal() {
     let work_ns = 150 * MS;
     for version in VERSIONS {
         for n in 1..=9 {
-            let jobs: Vec<Job> = (0..n).map(|_| burner(0, 0, work_ns)).collect();
-            let result = bfs(version, 2, &workload_of_jobs(&jobs), None);
+            let result = bfs(version, 2, &burners(n, work_ns), None);
             let ideal_ns = work_ns.max(work_ns * n / 2);
             let ratio = result.makespan_ns as f64 / ideal_ns as f64;
             assert!((1.0..=1.03).contains(&ratio), "{version}: {n} hogs take {ratio} of the ideal");
@@ -190,8 +187,7 @@ fn n_hogs_on_two_cpus_end_within_three_percent_of_the_ideal() {
 #[test]
 fn three_jobs_on_two_cpus_end_together_until_424_keeps_one_apart() {
     for version in VERSIONS {
-        let jobs = [(); 3].map(|()| burner(0, 0, 3 * S));
-        let result = bfs(version, 2, &workload_of_jobs(&jobs), None);
+        let result = bfs(version, 2, &burners(3, 3 * S), None);
         let mut ends_ns: Vec<u64> =
             result.task_groups.iter().map(|group| group.last_exit_ns).collect();
         ends_ns.sort_unstable();
@@ -216,8 +212,7 @@ fn a_hog_among_n_waits_for_its_part_of_the_others_slices() {
         [(302, 1, 6 * MS), (313, 1, 6 * MS), (424, 1, 6 * MS), (302, 2, 12 * MS), (313, 2, 12 * MS)]
     {
         for n in [3_u64, 4, 5, 8] {
-            let jobs: Vec<Job> = (0..n).map(|_| burner(0, 0, 10 * S)).collect();
-            let result = bfs(version, nr_cpus as usize, &workload_of_jobs(&jobs), Some(5 * S));
+            let result = bfs(version, nr_cpus as usize, &burners(n, 10 * S), Some(5 * S));
             for pid in 1..=n as u32 {
                 let got_ns = longest_wait_ns(&result, pid);
                 // Both CPUs change at one time, so waits are whole slices.
@@ -260,20 +255,11 @@ fn a_nice_19_hog_waits_no_longer_than_its_offset_and_the_slices_of_the_others() 
 
 #[test]
 fn a_pick_costs_in_proportion_to_those_who_wait() {
-    let mut machine = machine(1, HZ);
-    machine.costs.scan_miss_ns = machine.costs.scan_step_ns;
+    let step_ns = machine(1, HZ).costs.scan_step_ns as f64;
     // 313 stops at the first expired deadline, which mostly is near.
     for version in [302, 424] {
-        let cost_ns = |nr: usize| {
-            let mut tasks = vec![hog("hog", 0); nr];
-            tasks.push(task("sleeper", -20, forever(&[sleep(MS), run(10 * US)])));
-            let tunables = [("version", version)];
-            let result = outcome(&shipped("bfs"), &machine, &together(tasks), 3 * S, &tunables);
-            result.cpu_time_ns.scheduler as f64 / result.switches as f64
-        };
-        let (some, many) = (cost_ns(40), cost_ns(80));
+        let [some, many] = [40, 80].map(|nr| pick_cost_ns("bfs", nr, &[("version", version)]));
         let per_task_ns = (many - some) / 40.0;
-        let step_ns = machine.costs.scan_step_ns as f64;
         assert!((per_task_ns / step_ns - 1.0).abs() < 0.02, "{version}: {per_task_ns} {step_ns}");
     }
 }
@@ -284,8 +270,7 @@ fn more_cpus_wait_longer_for_their_one_lock_and_not_with_queues_of_their_own() {
         let napper = task("napper", 0, forever(&[sleep(100 * US), run(20 * US)]));
         let tasks = [vec![napper; 8 * nr_cpus], vec![hog("hog", 5); 4 * nr_cpus]].concat();
         let workload = together(tasks);
-        let result =
-            outcome(&shipped(policy), &machine(nr_cpus, HZ), &workload, 200 * MS, tunables);
+        let result = outcome(policy, &machine(nr_cpus, HZ), &workload, 200 * MS, tunables);
         result.cpu_time_ns.lock_wait as f64 / result.switches as f64
     };
     for version in VERSIONS {
@@ -300,14 +285,12 @@ fn more_cpus_wait_longer_for_their_one_lock_and_not_with_queues_of_their_own() {
 // ---- where tasks go -----------------------------------------------------------------------------
 
 /// Migrations of hogs in a second on two CPUs, with one cache or with one each.
-fn migrations(version: i64, caches: [u32; 2], nr_hogs: usize) -> u64 {
+fn migrations(version: i64, caches: [u32; 2], nr_hogs: u64) -> u64 {
     let mut machine = costless(2, HZ);
     for (cpu, cache) in machine.cpus.iter_mut().zip(caches) {
         cpu.cache = cache;
     }
-    let jobs: Vec<Job> = (0..nr_hogs).map(|_| burner(0, 0, 2 * S)).collect();
-    let tunables = [("version", version)];
-    outcome(&shipped("bfs"), &machine, &workload_of_jobs(&jobs), S, &tunables).migrations
+    outcome("bfs", &machine, &burners(nr_hogs, 2 * S), S, &[("version", version)]).migrations
 }
 
 #[test]
@@ -436,13 +419,9 @@ fn a_yield_gives_the_slice_up_until_424_keeps_the_deadline() {
 
 #[test]
 fn a_version_that_does_not_exist_is_refused_with_those_that_do() {
-    let options = simulator::Options {
-        tunables: [("version".to_owned(), 304)].into(),
-        ..simulator::Options::default()
-    };
+    let options = Options { tunables: settings(&[("version", 304)]), ..Options::default() };
     let workload = workload_of_jobs(&[burner(0, 0, MS)]);
-    let result = simulator::simulate(&shipped("bfs"), &costless(1, HZ), &workload, &options)
-        .unwrap_or_else(|error| panic!("{error}"));
+    let result = attempt_with(&shipped("bfs"), &costless(1, HZ), &workload, &options);
     let message = result.error.expect("the policy refuses").message;
     assert!(message.contains("version is 304, not 302, 313 or 424"), "{message}");
 }

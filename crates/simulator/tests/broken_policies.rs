@@ -1,13 +1,10 @@
 //! Goal: a policy that breaks the rules ends the run with the kernel's own kind of message.
 //! Method: small policies that each break one rule, and the whole text of what is reported.
 
-use crate::support::{S, attempt, compile, costless, parsed, shipped};
-use simulator::{FailureKind, Options, RunResult, Status, simulate};
-use std::collections::BTreeMap;
+use crate::support::*;
+use simulator::{FailureKind, Options, RunResult, Status};
 
 const PINNED_PAIR_AND_HOGS: &str = r#"
-source = "own"
-description = "three hogs, one of them on CPU 0 only, and a sleeper"
 [[tasks]]
 name = "hog"
 count = 2
@@ -23,8 +20,6 @@ program = [{ repeat = 100, do = [{ run = "1ms" }] }]
 "#;
 
 const HOG_AND_NICEST: &str = r#"
-source = "own"
-description = "a hog and a nice task"
 [[tasks]]
 name = "hog"
 program = [{ run = "1000s" }]
@@ -43,13 +38,10 @@ fn starved(stop_s: u64) -> RunResult {
 }
 
 fn failing(source: &str, tunables: &[(&str, i64)], nr_cpus: usize) -> RunResult {
-    let tunables: BTreeMap<String, i64> =
-        tunables.iter().map(|(name, value)| (name.to_string(), *value)).collect();
-    let options = Options { seed: 1, tunables, ..Options::default() };
+    let options = Options { seed: 1, tunables: settings(tunables), ..Options::default() };
     let policy = compile(&format!("crates/simulator/tests/broken/{source}.bpf.c"));
     let machine = costless(nr_cpus, 1000);
-    let result = simulate(&policy, &machine, &parsed(PINNED_PAIR_AND_HOGS), &options);
-    let result = result.unwrap_or_else(|error| panic!("{error}"));
+    let result = attempt_with(&policy, &machine, &parsed(PINNED_PAIR_AND_HOGS), &options);
     assert_eq!(result.status, Status::Failed, "{:?}", result.error);
     result
 }
@@ -127,8 +119,6 @@ fn without_a_fault_the_same_policy_completes() {
 #[test]
 fn tasks_that_wait_for_each_other_are_a_deadlock_of_the_workload() {
     let text = r#"
-source = "own"
-description = "two tasks wait for each other"
 [channels.a]
 capacity_bytes = 10
 [channels.b]

@@ -18,9 +18,8 @@ fn slice_ticks(slice_ns: u64, tick_ns: u64) -> u64 {
 
 #[test]
 fn shares_are_proportional_to_weights() {
-    let cfs = shipped("cfs");
     for nice in -20..=19 {
-        let got = share_to_weight(&cfs, nice, (HZ, 30), &[]);
+        let got = share_to_weight("cfs", nice, (HZ, 30), &[]);
         assert!((got - 1.0).abs() < 0.015, "nice {nice}: {got}");
     }
 }
@@ -28,81 +27,47 @@ fn shares_are_proportional_to_weights() {
 #[test]
 fn a_hog_that_is_reniced_gets_its_new_share_from_then_on() {
     // 5 of the first 10 seconds; then 335 / (1024 + 335) of 20 seconds.
-    assert_a_reniced_hog_has(&shipped("cfs"), 5, 335.0 / 1359.0);
+    assert_a_reniced_hog_has("cfs", 5, 335.0 / 1359.0);
 }
 
 #[test]
 fn equal_hogs_on_one_cpu_take_slices_of_the_period_rounded_up_to_a_tick() {
-    let cfs = shipped("cfs");
     for (nr, slice_ns) in [(2, LATENCY_NS / 2), (3, LATENCY_NS / 3), (5, 4 * MS), (8, 4 * MS)] {
-        let workload = together((0..nr).map(|_| hog("hog", 0)).collect());
         for hz in [1000, 250] {
-            let result = outcome(&cfs, &machine(1, hz), &workload, 5 * S, &[]);
             let expected = slice_ticks(slice_ns, S / u64::from(hz));
-            assert_eq!(usual_stay_ticks(&result, "hog", hz), expected, "{nr} hogs at {hz} Hz");
+            let got = turn_ticks("cfs", nr, (1, hz), &[]);
+            assert_eq!(got, expected, "{nr} hogs at {hz} Hz");
         }
     }
 }
 
 #[test]
 fn slices_grow_with_the_logarithm_of_the_number_of_cpus() {
-    let cfs = shipped("cfs");
     for (nr_cpus, factor) in [(1, 1), (2, 2), (4, 3), (8, 4)] {
-        let workload = together(vec![pinned(hog("a", 0), 0), pinned(hog("b", 0), 0)]);
-        let result = outcome(&cfs, &machine(nr_cpus, HZ), &workload, 5 * S, &[]);
         let expected = slice_ticks(factor * LATENCY_NS / 2, TICK_NS);
-        assert_eq!(usual_stay_ticks(&result, "a", HZ), expected, "{nr_cpus} CPUs");
+        let got = turn_ticks("cfs", 2, (nr_cpus, HZ), &[]);
+        assert_eq!(got, expected, "{nr_cpus} CPUs");
     }
-}
-
-#[test]
-fn the_values_of_2_6_32_give_its_slices() {
-    let cfs = shipped("cfs");
-    let tunables = values_of_set(&cfs, "2.6.32");
-    for (nr, slice_ns) in [(2, 5 * MS), (3, 3_333_333), (5, 2 * MS), (8, 2 * MS)] {
-        let workload = together((0..nr).map(|_| pinned(hog("hog", 0), 0)).collect());
-        let result = outcome(&cfs, &machine(2, HZ), &workload, 5 * S, &tunables);
-        let expected = slice_ticks(slice_ns, TICK_NS);
-        assert_eq!(usual_stay_ticks(&result, "hog", HZ), expected, "{nr} hogs");
-    }
-}
-
-#[test]
-fn a_slice_is_the_weights_part_of_the_period() {
-    let cfs = shipped("cfs");
-    let workload = together(vec![hog("zero", 0), hog("five", 5)]);
-    let result = outcome(&cfs, &machine(1, HZ), &workload, 10 * S, &[]);
-    // 20 ms x 1024 / 1359 and 20 ms x 335 / 1359.
-    assert_eq!(usual_stay_ticks(&result, "zero", HZ), slice_ticks(15_070_000, TICK_NS));
-    assert_eq!(usual_stay_ticks(&result, "five", HZ), slice_ticks(4_930_000, TICK_NS));
 }
 
 #[test]
 fn nobody_waits_longer_than_a_period_and_its_ticks() {
-    let cfs = shipped("cfs");
     for nr in [2_u64, 5, 16, 40] {
-        let names: Vec<String> = (0..nr).map(|i| format!("hog{i}")).collect();
-        let workload = together(names.iter().map(|name| hog(name, 0)).collect());
-        let result = outcome(&cfs, &machine(1, HZ), &workload, 10 * S, &[]);
         let period_ns = LATENCY_NS.max(nr * MIN_GRANULARITY_NS);
         // Each of the others overruns its slice by a tick at most, and is switched to.
         let longest_turn_ns = period_ns / nr + TICK_NS + SWITCH_NS_MAX;
         let bounds_ns = (nr - 1) * period_ns / nr..=(nr - 1) * longest_turn_ns;
-        for name in &names {
-            // In the first second the debits of new tasks are still being paid.
-            let gap_ns = longest_gap_ns(&result, name, S);
-            assert!(bounds_ns.contains(&gap_ns), "{name} of {nr}: {gap_ns} in {bounds_ns:?}");
+        for wait_ns in longest_waits_ns("cfs", nr, HZ, &[]) {
+            assert!(bounds_ns.contains(&wait_ns), "{nr} hogs: {wait_ns} in {bounds_ns:?}");
         }
     }
 }
 
 #[test]
 fn a_waking_sleeper_preempts_a_hog_unless_the_granularity_forbids_it() {
-    let cfs = shipped("cfs");
-    let sleeper = task("sleeper", 0, forever(&[sleep(97 * MS + 300 * US), run(MS)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
+    let workload = together(vec![hog("hog", 0), sleeper(0, 97 * MS + 300 * US, MS)]);
     let latency = |tunables: &[(&str, i64)]| {
-        outcome(&cfs, &machine(1, HZ), &workload, 20 * S, tunables).wakeup_latency_ns
+        outcome("cfs", &machine(1, HZ), &workload, 20 * S, tunables).wakeup_latency_ns
     };
     let usual = latency(&[]);
     assert!(usual.count > 150, "{usual:?}");
@@ -113,12 +78,10 @@ fn a_waking_sleeper_preempts_a_hog_unless_the_granularity_forbids_it() {
 
 #[test]
 fn a_sleeper_is_credited_with_one_latency_and_no_more() {
-    let cfs = shipped("cfs");
-    let sleeper = task("sleeper", 0, forever(&[sleep(S), run(200 * MS)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
+    let workload = together(vec![hog("hog", 0), sleeper(0, S, 200 * MS)]);
     for (gentle, credit_ns) in [(0, LATENCY_NS), (1, LATENCY_NS / 2)] {
         let tunables = [("gentle_sleepers", gentle)];
-        let result = outcome(&cfs, &machine(1, HZ), &workload, 20 * S, &tunables);
+        let result = outcome("cfs", &machine(1, HZ), &workload, 20 * S, &tunables);
         let gap_ns = longest_gap_ns(&result, "hog", 0);
         // The credit, and then a slice until the hog's turn, each to the next tick.
         let bound_ns = credit_ns + LATENCY_NS / 2 + 3 * TICK_NS;
@@ -128,9 +91,8 @@ fn a_sleeper_is_credited_with_one_latency_and_no_more() {
 
 #[test]
 fn a_sync_wakeup_draws_the_woken_task_to_the_wakers_cpu() {
-    let cfs = shipped("cfs");
     let idle_cpus = |sync, tunables: &[(&str, i64)]| {
-        let result = outcome(&cfs, &machine(2, HZ), &ping_pong(sync), S, tunables);
+        let result = outcome("cfs", &machine(2, HZ), &ping_pong(sync), S, tunables);
         result.cpu_time_ns.idle as f64 / result.elapsed_ns as f64
     };
     // Both wait for one CPU at some ticks; then the idle one takes one of them until the next tick.
@@ -142,7 +104,6 @@ fn a_sync_wakeup_draws_the_woken_task_to_the_wakers_cpu() {
 
 #[test]
 fn the_task_woken_last_runs_next_if_it_is_a_buddy() {
-    let cfs = shipped("cfs");
     let wake = |gate| Op::Wake { gate };
     let waker = task("waker", 0, forever(&[sleep(20 * MS), wake(0), wake(1), wake(2)]));
     let woken = |gate: u32| {
@@ -154,7 +115,7 @@ fn the_task_woken_last_runs_next_if_it_is_a_buddy() {
         // So coarse that the waker is not preempted before it has woken all three.
         let coarse = [("wakeup_granularity_ns", 1_000_000_000), ("adaptive_granularity", 0)];
         let tunables = [&coarse[..], &[("next_buddy", next_buddy)]].concat();
-        let result = outcome(&cfs, &machine(1, HZ), &workload, S, &tunables);
+        let result = outcome("cfs", &machine(1, HZ), &workload, S, &tunables);
         let (first, last) = (stays(&result, "woken0"), stays(&result, "woken2"));
         assert!(first.len() > 40);
         // The very first stays are those of the start.
@@ -166,63 +127,17 @@ fn the_task_woken_last_runs_next_if_it_is_a_buddy() {
 
 #[test]
 fn a_child_runs_before_its_parent_goes_on_if_told_so() {
-    let cfs = shipped("cfs");
-    let parent = task("parent", 0, once(&[run(MS), Op::Fork { template: 1 }, run(MS)]));
-    let child = task("child", 0, once(&[run(100 * US)]));
-    let workload = workload_of(vec![parent, child], 1);
-    for (first, expected) in [(1, true), (0, false)] {
-        let tunables = [("child_runs_first", first)];
-        let result = outcome(&cfs, &machine(1, HZ), &workload, S, &tunables);
-        let child_ends_first =
-            group(&result, "child").last_exit_ns < group(&result, "parent").last_exit_ns;
-        assert_eq!(child_ends_first, expected, "child_runs_first {first}");
-    }
-}
-
-#[test]
-fn the_odd_one_of_three_hogs_on_two_cpus_rotates_at_busy_balances() {
-    // One each 64 to 256 ms.
-    assert_three_hogs_on_two_cpus_rotate(&shipped("cfs"), [4.0, 16.0]);
+    assert!(child_ends_first("cfs", &[("child_runs_first", 1)]));
+    assert!(!child_ends_first("cfs", &[("child_runs_first", 0)]));
 }
 
 #[test]
 fn without_moving_the_odd_task_three_hogs_on_two_cpus_stay_unequal_for_good() {
-    assert_three_hogs_on_two_cpus_stay_unequal(&shipped("cfs"), &[("odd_task_moves", 0)]);
-}
-
-/// Elapsed time of `nr` equal jobs on two CPUs, relative to the ideal.
-fn elapsed_to_ideal(nr: u64, work_ns: u64, tunables: &[(&str, i64)]) -> f64 {
-    let cfs = shipped("cfs");
-    let workload = together((0..nr).map(|_| task("job", 0, once(&[run(work_ns)]))).collect());
-    let result = outcome(&cfs, &machine(2, HZ), &workload, 100 * S, tunables);
-    result.makespan_ns as f64 / (work_ns * nr).div_ceil(2).max(work_ns) as f64
-}
-
-#[test]
-fn without_any_pulling_the_larger_half_decides_how_long_jobs_take() {
-    let none = [("fork_load_index", 0), ("idle_balance_ns", 0), ("busy_factor", 0), ("newidle", 0)];
-    for (nr, expected) in [(1, 1.0), (2, 1.0), (3, 4.0 / 3.0), (4, 1.0), (5, 1.2), (7, 8.0 / 7.0)] {
-        let got = elapsed_to_ideal(nr, 150 * MS, &none);
-        assert!((got - expected).abs() < 0.02, "{nr} jobs: {got} for {expected}");
-    }
-}
-
-#[test]
-fn a_newly_idle_cpu_that_pulls_leaves_no_cpu_idle_beside_waiting_tasks() {
-    let only_newidle =
-        [("idle_balance_ns", 0), ("busy_factor", 0), ("newidle", 1), ("newidle_load_index", 0)];
-    // Else a task that just stopped running is left where its cache is.
-    let only_newidle = [&only_newidle[..], &[("migration_cost_ns", 0)]].concat();
-    for nr in 1..=9 {
-        // What is lost: the last job runs alone after its partner, a slice at most.
-        let got = elapsed_to_ideal(nr, 3 * S, &only_newidle);
-        assert!((0.99..1.02).contains(&got), "{nr} jobs: {got}");
-    }
+    assert_three_hogs_on_two_cpus_stay_unequal("cfs", &[("odd_task_moves", 0)]);
 }
 
 #[test]
 fn children_spread_over_cpus_only_by_fork_balancing_or_pulling() {
-    let cfs = shipped("cfs");
     let fork = Op::Fork { template: 1 };
     let parent = task("parent", 0, once(&[fork, fork, Op::Join]));
     let child = task("child", 0, once(&[run(150 * MS)]));
@@ -235,7 +150,7 @@ fn children_spread_over_cpus_only_by_fork_balancing_or_pulling() {
             ("idle_balance_ns", if newidle == 1 { 4_000_000 } else { 0 }),
             ("busy_factor", 0),
         ];
-        outcome(&cfs, &machine(2, HZ), &workload, 10 * S, &tunables).makespan_ns
+        outcome("cfs", &machine(2, HZ), &workload, 10 * S, &tunables).makespan_ns
     };
     assert!((150 * MS..153 * MS).contains(&makespan_ns(1, 0)), "{}", makespan_ns(1, 0));
     assert!((300 * MS..303 * MS).contains(&makespan_ns(0, 0)), "{}", makespan_ns(0, 0));

@@ -12,19 +12,17 @@ const HZ: u32 = 1000;
 const TICK_NS: u64 = MS;
 const SWITCH_NS_MAX: u64 = 10 * US;
 
-/// The set of CFS as first merged.
-const FIRST_MERGE: &str = "2.6.23-rc1";
+/// CFS as first merged.
+const FIRST_MERGE: &str = "cfs_2007@2.6.23-rc1";
 
 #[test]
 fn shares_are_proportional_to_weights_while_nobody_waits_too_long() {
     // A tick of nice 16 is paid back in 36 ms of the fair clock, of nice 17 in 45 ms; more than
     // twice the limit is not counted.
-    let cfs = shipped("cfs_2007");
-    let first_merge = values_of_set(&cfs, FIRST_MERGE);
-    for (tunables, nice_max) in [(&[][..], 16), (&first_merge[..], 12)] {
+    for (policy, nice_max) in [("cfs_2007", 16), (FIRST_MERGE, 12)] {
         for nice in -20..=nice_max {
-            let got = share_to_weight(&cfs, nice, (HZ, 60), tunables);
-            assert!((got - 1.0).abs() < 0.015, "nice {nice}, {tunables:?}: {got}");
+            let got = share_to_weight(policy, nice, (HZ, 60), &[]);
+            assert!((got - 1.0).abs() < 0.015, "{policy}, nice {nice}: {got}");
         }
     }
 }
@@ -37,7 +35,7 @@ fn shares_are_proportional_to_weights_while_nobody_waits_too_long() {
 #[test]
 fn a_nice_15_hog_has_0_7_percent_in_place_of_3_4_if_a_tick_is_4_ms() {
     let got = |policy: &str, hz, tunables: &[(&str, i64)]| {
-        100.0 * share_to_weight(&shipped(policy), 15, (hz, 60), tunables) * 36.0 / 1024.0
+        100.0 * share_to_weight(policy, 15, (hz, 60), tunables) * 36.0 / 1024.0
     };
     let of_100 = |ratio: f64| 100.0 * ratio / (100.0 + ratio);
     let starved = of_100(got("cfs_2007", 250, &[]));
@@ -56,61 +54,39 @@ fn a_nice_15_hog_has_0_7_percent_in_place_of_3_4_if_a_tick_is_4_ms() {
 
 #[test]
 fn equal_hogs_take_turns_of_a_part_of_the_latency_rounded_up_to_a_tick() {
-    let cfs = shipped("cfs_2007");
     for nr in [2, 3, 4, 5, 8, 9, 10, 16] {
-        let workload = together((0..nr).map(|_| hog("hog", 0)).collect());
         let turn_ns = (LATENCY_NS / nr).max(MIN_GRANULARITY_NS);
         for hz in [10_000, 1000] {
-            let result = outcome(&cfs, &machine(1, hz), &workload, 5 * S, &[]);
-            let tick_ns = S / u64::from(hz);
-            let got = usual_stay_ticks(&result, "hog", hz);
-            assert_eq!(got, turn_ns / tick_ns + 1, "{nr} hogs at {hz} Hz");
+            let got = turn_ticks("cfs_2007", nr, (1, hz), &[]);
+            assert_eq!(got, turn_ns / (S / u64::from(hz)) + 1, "{nr} hogs at {hz} Hz");
         }
     }
 }
 
 #[test]
 fn turns_grow_with_the_logarithm_of_the_number_of_cpus_to_100_ms() {
-    let cfs = shipped("cfs_2007");
     for (nr_cpus, latency_ms) in [(1, 20), (2, 40), (4, 60), (8, 80)] {
-        let workload = together(vec![pinned(hog("a", 0), 0), pinned(hog("b", 0), 0)]);
-        let result = outcome(&cfs, &machine(nr_cpus, HZ), &workload, 5 * S, &[]);
-        assert_eq!(usual_stay_ticks(&result, "a", HZ), latency_ms / 2 + 1, "{nr_cpus} CPUs");
+        let got = turn_ticks("cfs_2007", 2, (nr_cpus, HZ), &[]);
+        assert_eq!(got, latency_ms / 2 + 1, "{nr_cpus} CPUs");
     }
     let capped = [("latency_ns", 90_000_000)];
-    let workload = together(vec![pinned(hog("a", 0), 0), pinned(hog("b", 0), 0)]);
-    let result = outcome(&cfs, &machine(2, HZ), &workload, 5 * S, &capped);
-    assert_eq!(usual_stay_ticks(&result, "a", HZ), 51, "180 ms are cut to 100");
+    assert_eq!(turn_ticks("cfs_2007", 2, (2, HZ), &capped), 51, "180 ms are cut to 100");
 }
 
 #[test]
 fn as_first_merged_two_hogs_take_turns_of_twice_the_granularity() {
-    let cfs = shipped("cfs_2007");
-    let first_merge = values_of_set(&cfs, FIRST_MERGE);
-    let two = together(vec![hog("hog", 0), hog("hog", 0)]);
-    let result = outcome(&cfs, &machine(1, 10_000), &two, 5 * S, &first_merge);
-    assert_eq!(usual_stay_ticks(&result, "hog", 10_000), 41, "2 x 2 ms, and a tick of 0.1 ms");
-    let result = outcome(&cfs, &machine(1, HZ), &two, 5 * S, &first_merge);
-    assert!((5..=6).contains(&usual_stay_ticks(&result, "hog", HZ)), "2 x 2 ms, to the next tick");
+    let ticks = |hz| turn_ticks(FIRST_MERGE, 2, (1, hz), &[]);
+    assert_eq!(ticks(10_000), 41, "2 x 2 ms, and a tick of 0.1 ms");
+    assert!((5..=6).contains(&ticks(HZ)), "2 x 2 ms, to the next tick");
 }
 
 #[test]
 fn as_first_merged_n_hogs_take_turns_of_n_to_n_minus_1_granularities_on_average() {
-    let cfs = shipped("cfs_2007");
-    let first_merge = values_of_set(&cfs, FIRST_MERGE);
-    for nr in [2_u64, 3, 4, 8] {
-        let workload = together((0..nr).map(|_| hog("hog", 0)).collect());
-        let result = outcome(&cfs, &machine(1, 10_000), &workload, 10 * S, &first_merge);
-        let mean_ns = 10 * S / stays(&result, "hog").len() as u64;
-        let expected_ns = 2 * MS * nr / (nr - 1);
-        let bounds_ns = expected_ns..=expected_ns + 100 * US;
-        assert!(bounds_ns.contains(&mean_ns), "{nr} hogs: {mean_ns} in {bounds_ns:?}");
-    }
+    assert_turns_are_n_to_n_minus_1_granularities(FIRST_MERGE, 2 * MS);
 }
 
 #[test]
 fn granularities_are_finer_for_other_nice_values_but_once_not_for_those_below_0() {
-    let cfs = shipped("cfs_2007");
     // Without a latency, so that a turn ends by the distance of keys alone.
     let without = |as_announced| {
         [("as_announced", as_announced), ("latency_ns", 0), ("runtime_limit_ns", 90_000_000)]
@@ -123,7 +99,8 @@ fn granularities_are_finer_for_other_nice_values_but_once_not_for_those_below_0(
         (-5, 1, 2_000),
     ] {
         let workload = together(vec![hog("zero", 0), hog("other", nice)]);
-        let result = outcome(&cfs, &machine(1, 10_000), &workload, 10 * S, &without(as_announced));
+        let result =
+            outcome("cfs_2007", &machine(1, 10_000), &workload, 10 * S, &without(as_announced));
         let mean_us = group(&result, "zero").run_ns / 1000 / stays(&result, "zero").len() as u64;
         let expected_us = 2_000 + other_us;
         let bounds_us = expected_us..=expected_us + 110;
@@ -133,29 +110,26 @@ fn granularities_are_finer_for_other_nice_values_but_once_not_for_those_below_0(
 
 #[test]
 fn as_first_merged_credit_counts_for_less_if_the_weight_is_small() {
-    let cfs = shipped("cfs_2007");
-    let sleeper = task("sleeper", 10, forever(&[sleep(97 * MS + 300 * US), run(MS)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
+    let workload = together(vec![hog("hog", 0), sleeper(10, 97 * MS + 300 * US, MS)]);
     let latency_ns = |tunables: &[(&str, i64)]| {
-        outcome(&cfs, &machine(1, HZ), &workload, 20 * S, tunables).wakeup_latency_ns.p50
+        outcome(FIRST_MERGE, &machine(1, HZ), &workload, 20 * S, tunables).wakeup_latency_ns.p50
     };
     // It is credited with 16 ms x 110 / 1024. Its key is then 16 ms back, or 0.2 ms, less than
     // the granularity.
-    let by_weight = [values_of_set(&cfs, FIRST_MERGE), vec![("sleeper_bonus", 0)]].concat();
-    let by_inverse = [&by_weight[..], &[("as_announced", 0)]].concat();
+    let by_weight = [("sleeper_bonus", 0)];
+    let by_inverse = [("sleeper_bonus", 0), ("as_announced", 0)];
     assert!(latency_ns(&by_inverse) < 20 * US, "{}", latency_ns(&by_inverse));
     assert!(latency_ns(&by_weight) > 300 * US, "{}", latency_ns(&by_weight));
 }
 
 #[test]
 fn sleepers_get_no_credit_while_more_than_the_limit_is_to_be_paid_back() {
-    let cfs = shipped("cfs_2007");
     let late = |name, more: u64| task(name, 0, once(&[sleep(S + more), run(30 * MS)]));
     let sleepers = [late("first", 0), late("second", MS), late("third", 2 * MS)];
     let workload = together([vec![hog("hog", 0)], sleepers.to_vec()].concat());
     let wait_ns = |bonus: i64| {
         let tunables = [("sleeper_bonus", bonus)];
-        let result = outcome(&cfs, &machine(1, HZ), &workload, 2 * S, &tunables);
+        let result = outcome("cfs_2007", &machine(1, HZ), &workload, 2 * S, &tunables);
         stays(&result, "third").iter().find(|stay| stay.0 > S).expect("it runs").0 - S - 2 * MS
     };
     // Two credits of 20 ms are more than the limit; the hog must run first.
@@ -165,47 +139,37 @@ fn sleepers_get_no_credit_while_more_than_the_limit_is_to_be_paid_back() {
 
 #[test]
 fn nobody_waits_longer_than_the_turns_of_all_others() {
-    let cfs = shipped("cfs_2007");
     for nr in [2_u64, 5, 16, 40] {
-        let names: Vec<String> = (0..nr).map(|i| format!("hog{i}")).collect();
-        let workload = together(names.iter().map(|name| hog(name, 0)).collect());
-        let result = outcome(&cfs, &machine(1, HZ), &workload, 10 * S, &[]);
         let turn_ns = (LATENCY_NS / nr).max(MIN_GRANULARITY_NS);
         let longest_turn_ns = turn_ns + TICK_NS + SWITCH_NS_MAX;
         let bounds_ns = (nr - 1) * turn_ns..=(nr - 1) * longest_turn_ns;
-        for name in &names {
-            let gap_ns = longest_gap_ns(&result, name, S);
-            assert!(bounds_ns.contains(&gap_ns), "{name} of {nr}: {gap_ns} in {bounds_ns:?}");
+        for wait_ns in longest_waits_ns("cfs_2007", nr, HZ, &[]) {
+            assert!(bounds_ns.contains(&wait_ns), "{nr} hogs: {wait_ns} in {bounds_ns:?}");
         }
     }
 }
 
 #[test]
 fn a_waking_sleeper_preempts_a_hog_unless_the_granularity_forbids_it() {
-    let cfs = shipped("cfs_2007");
-    let sleeper = task("sleeper", 0, forever(&[sleep(97 * MS + 300 * US), run(MS)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
-    let latency = |tunables: &[(&str, i64)]| {
-        outcome(&cfs, &machine(1, HZ), &workload, 20 * S, tunables).wakeup_latency_ns
+    let workload = together(vec![hog("hog", 0), sleeper(0, 97 * MS + 300 * US, MS)]);
+    let latency = |policy: &str, tunables: &[(&str, i64)]| {
+        outcome(policy, &machine(1, HZ), &workload, 20 * S, tunables).wakeup_latency_ns
     };
-    let first_merge = values_of_set(&cfs, FIRST_MERGE);
-    for tunables in [&[][..], &first_merge[..]] {
-        let usual = latency(tunables);
+    for policy in ["cfs_2007", FIRST_MERGE] {
+        let usual = latency(policy, &[]);
         assert!(usual.count > 150, "{usual:?}");
         assert!(usual.p99 < 100 * US, "{usual:?}");
     }
     // In 2.6.23 the hog's turn is long over, and then there is no granularity.
-    let coarse = [&first_merge[..], &[("wakeup_granularity_ns", 1_000_000_000)]].concat();
-    assert!(latency(&coarse).p50 > 300 * US, "{:?}", latency(&coarse));
+    let coarse = latency(FIRST_MERGE, &[("wakeup_granularity_ns", 1_000_000_000)]);
+    assert!(coarse.p50 > 300 * US, "{coarse:?}");
 }
 
 #[test]
 fn a_sleeper_is_credited_with_the_limit_and_no_more() {
-    let cfs = shipped("cfs_2007");
-    let sleeper = task("sleeper", 0, forever(&[sleep(S), run(300 * MS)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
+    let workload = together(vec![hog("hog", 0), sleeper(0, S, 300 * MS)]);
     let gap_ns = |tunables: &[(&str, i64)]| {
-        longest_gap_ns(&outcome(&cfs, &machine(1, HZ), &workload, 20 * S, tunables), "hog", 0)
+        longest_gap_ns(&outcome("cfs_2007", &machine(1, HZ), &workload, 20 * S, tunables), "hog", 0)
     };
     for limit_ns in [RUNTIME_LIMIT_NS, 2 * RUNTIME_LIMIT_NS, 4 * RUNTIME_LIMIT_NS] {
         let limit = ("runtime_limit_ns", limit_ns as i64);
@@ -222,13 +186,11 @@ fn a_sleeper_is_credited_with_the_limit_and_no_more() {
 
 #[test]
 fn credit_may_count_as_if_the_sleeper_had_run_meanwhile() {
-    let cfs = shipped("cfs_2007");
-    let sleeper = task("sleeper", 0, forever(&[sleep(30 * MS), run(200 * MS)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
+    let workload = together(vec![hog("hog", 0), sleeper(0, 30 * MS, 200 * MS)]);
     for (average, part) in [(0, 1), (1, 2)] {
         let tunables =
             [("sleeper_avg", average), ("sleeper_bonus", 0), ("runtime_limit_ns", 60_000_000)];
-        let result = outcome(&cfs, &machine(1, HZ), &workload, 20 * S, &tunables);
+        let result = outcome("cfs_2007", &machine(1, HZ), &workload, 20 * S, &tunables);
         let gap_ns = longest_gap_ns(&result, "hog", 0);
         let bounds_ns = 30 * MS / part..=30 * MS / part + 8 * TICK_NS;
         assert!(bounds_ns.contains(&gap_ns), "{gap_ns} in {bounds_ns:?}");
@@ -237,12 +199,11 @@ fn credit_may_count_as_if_the_sleeper_had_run_meanwhile() {
 
 #[test]
 fn what_sleepers_are_credited_with_is_paid_back_by_those_who_run() {
-    let cfs = shipped("cfs_2007");
     let sleeper = task("sleeper", 0, forever(&[run(3 * MS), sleep(3 * MS)]));
     let workload = together(vec![hog("hog", 0), sleeper]);
     let got = |bonus: i64, fair: i64| {
         let tunables = [("sleeper_bonus", bonus), ("fair_sleepers", fair)];
-        share(&outcome(&cfs, &machine(1, HZ), &workload, 20 * S, &tunables), "sleeper")
+        share(&outcome("cfs_2007", &machine(1, HZ), &workload, 20 * S, &tunables), "sleeper")
     };
     // Without a way to keep what it earned asleep it has a third: as much as it sleeps, while the
     // hog runs in its sleep and in every other turn. If the hog pays, it can always run.
@@ -257,7 +218,7 @@ fn wait_of_reader_ns(sync_wakeups: bool) -> u64 {
     let reader = forever(&[Op::Recv { channel: 0, bytes: 1 }, run(100 * US)]);
     let mut workload = together(vec![task("writer", 0, writer), task("reader", 0, reader)]);
     workload.channels[0].sync_wakeups = sync_wakeups;
-    let result = outcome(&shipped("cfs_2007"), &machine(1, HZ), &workload, 10 * S, &[]);
+    let result = outcome("cfs_2007", &machine(1, HZ), &workload, 10 * S, &[]);
     group(&result, "reader").wait_ns / stays(&result, "reader").len() as u64
 }
 
@@ -269,7 +230,7 @@ fn a_sync_wakeup_on_the_wakers_cpu_does_not_preempt() {
 }
 
 fn idle_part(workload: &Workload, tunables: &[(&str, i64)]) -> f64 {
-    let result = outcome(&shipped("cfs_2007"), &machine(2, HZ), workload, S, tunables);
+    let result = outcome("cfs_2007", &machine(2, HZ), workload, S, tunables);
     result.cpu_time_ns.idle as f64 / result.elapsed_ns as f64
 }
 
@@ -278,7 +239,7 @@ fn a_task_whose_cpu_is_busy_wakes_up_on_an_idle_one() {
     // A task whose own CPU is idle stays there.
     let napper = |us| task("napper", 0, forever(&[run(300 * US), sleep(us * US)]));
     let nappers = together(vec![napper(700), napper(1_300)]);
-    let result = outcome(&shipped("cfs_2007"), &machine(2, HZ), &nappers, S, &[]);
+    let result = outcome("cfs_2007", &machine(2, HZ), &nappers, S, &[]);
     assert!(result.migrations <= 1, "but for the start: {}", result.migrations);
     // Else a sync wake-up draws both to one CPU.
     assert!(idle_part(&ping_pong(true), &[]) < 0.8, "each on its own CPU");
@@ -289,27 +250,17 @@ fn a_task_whose_cpu_is_busy_wakes_up_on_an_idle_one() {
 
 #[test]
 fn a_child_runs_before_its_parent_goes_on_unless_told_otherwise() {
-    let cfs = shipped("cfs_2007");
-    let parent = task("parent", 0, once(&[run(MS), Op::Fork { template: 1 }, run(MS)]));
-    let child = task("child", 0, once(&[run(100 * US)]));
-    let workload = workload_of(vec![parent, child], 1);
-    for (first, expected) in [(1, true), (0, false)] {
-        let tunables = [("child_runs_first", first)];
-        let result = outcome(&cfs, &machine(1, HZ), &workload, S, &tunables);
-        let child_ends_first =
-            group(&result, "child").last_exit_ns < group(&result, "parent").last_exit_ns;
-        assert_eq!(child_ends_first, expected, "child_runs_first {first}");
-    }
+    assert!(child_ends_first("cfs_2007", &[("child_runs_first", 1)]));
+    assert!(!child_ends_first("cfs_2007", &[("child_runs_first", 0)]));
 }
 
 #[test]
 fn a_child_begins_with_a_debt_of_half_a_granularity() {
-    let cfs = shipped("cfs_2007");
     let parent = task("parent", 0, once(&[run(50 * MS), Op::Fork { template: 1 }, run(S)]));
     let workload = workload_of(vec![parent, hog("child", 0)], 1);
     let first_stay_ns = |debit: i64| {
         let tunables = [("start_debit", debit)];
-        let result = outcome(&cfs, &machine(1, 10_000), &workload, 500 * MS, &tunables);
+        let result = outcome("cfs_2007", &machine(1, 10_000), &workload, 500 * MS, &tunables);
         let first = stays(&result, "child")[0];
         first.1 - first.0
     };
@@ -323,27 +274,23 @@ fn a_child_begins_with_a_debt_of_half_a_granularity() {
 #[test]
 fn the_odd_one_of_three_hogs_on_two_cpus_rotates_at_busy_balances() {
     // One each 64 to 256 ms.
-    assert_three_hogs_on_two_cpus_rotate(&shipped("cfs_2007"), [4.0, 16.0]);
+    assert_three_hogs_on_two_cpus_rotate("cfs_2007", [4.0, 16.0]);
 }
 
 #[test]
 fn without_fuzz_three_hogs_on_two_cpus_stay_unequal_for_good() {
-    let cfs = shipped("cfs_2007");
-    let first_merge = values_of_set(&cfs, FIRST_MERGE);
-    for tunables in [&[("load_fuzz", 0)][..], &first_merge[..]] {
-        assert_three_hogs_on_two_cpus_stay_unequal(&cfs, tunables);
-    }
+    assert_three_hogs_on_two_cpus_stay_unequal("cfs_2007", &[("load_fuzz", 0)]);
+    assert_three_hogs_on_two_cpus_stay_unequal(FIRST_MERGE, &[]);
 }
 
 /// Who preempts once sleeps at every message and is credited for it, and the other, which never
 /// sleeps, pays: so it goes on. Unless nobody pays, half of the switches are preemptions.
 #[test]
 fn a_pair_that_talks_on_one_cpu_does_not_preempt_unless_sleep_is_paid_back() {
-    let cfs = shipped("cfs_2007");
     let preemptions = |bonus: i64| {
         let tunables = [("sleeper_bonus", bonus)];
         let workload = ping_pong_after_a_hog();
-        let result = outcome(&cfs, &machine(1, HZ), &workload, 2 * S, &tunables);
+        let result = outcome("cfs_2007", &machine(1, HZ), &workload, 2 * S, &tunables);
         assert!(result.switches > 50_000, "{}", result.switches);
         result.involuntary_switches as f64 / result.switches as f64
     };
@@ -353,50 +300,38 @@ fn a_pair_that_talks_on_one_cpu_does_not_preempt_unless_sleep_is_paid_back() {
 
 #[test]
 fn a_pick_costs_the_same_however_many_tasks_wait() {
-    assert_a_pick_costs_the_same(&shipped("cfs_2007"), 20);
+    assert_a_pick_costs_the_same("cfs_2007", 20);
 }
 
 #[test]
 fn a_child_starts_on_the_cpu_of_its_parent() {
-    let cfs = shipped("cfs_2007");
     let workload = fork_beside_hogs_on_three_cpus();
-    let result = outcome(&cfs, &machine(3, HZ), &workload, 3 * S, &[]);
+    let result = outcome("cfs_2007", &machine(3, HZ), &workload, 3 * S, &[]);
     assert_eq!(stays(&result, "child")[0].2, 0, "{:?}", stays(&result, "child"));
 }
 
 /// Short jobs are moved once or twice at most. Who has been alone for 64 ms is 32 ms ahead.
 #[test]
 fn short_jobs_on_two_cpus_lose_half_a_rotation_at_most() {
-    let cfs = shipped("cfs_2007");
     for nr in 1..=9 {
-        let jobs = vec![task("job", 0, once(&[run(150 * MS)])); nr as usize];
-        let result = outcome(&cfs, &machine(2, HZ), &together(jobs), 10 * S, &[]);
-        let ideal_ns = (150 * MS * nr).div_ceil(2).max(150 * MS);
-        let lost_ms = (result.makespan_ns - ideal_ns) / MS;
+        let (_, lost_ns) = ideal_and_lost_ns("cfs_2007", HZ, (nr, 150 * MS), &[]);
+        let lost_ms = lost_ns / MS;
         assert!(lost_ms < if nr == 3 { 32 } else { 10 }, "{nr} jobs: {lost_ms} ms");
     }
 }
 
 #[test]
 fn a_newly_idle_cpu_that_pulls_leaves_no_cpu_idle_beside_waiting_tasks() {
-    let cfs = shipped("cfs_2007");
-    for nr in 1..=9 {
-        let jobs = (0..nr).map(|_| task("job", 0, once(&[run(3 * S)]))).collect();
-        let result = outcome(&cfs, &machine(2, HZ), &together(jobs), 100 * S, &[]);
-        let ideal_ns = (3 * S * nr).div_ceil(2).max(3 * S);
-        let got = result.makespan_ns as f64 / ideal_ns as f64;
-        assert!((1.0..1.01).contains(&got), "{nr} jobs: {got}");
-    }
+    assert_a_newly_idle_cpu_pulls("cfs_2007", &[]);
 }
 
 #[test]
 fn compat_yield_goes_behind_all_others() {
-    let cfs = shipped("cfs_2007");
     let polite = task("polite", 0, forever(&[run(100 * US), Op::Yield]));
     let workload = together(vec![hog("a", 0), hog("b", 0), polite]);
     let got = |compat: i64| {
         let tunables = [("compat_yield", compat)];
-        share(&outcome(&cfs, &machine(1, HZ), &workload, 10 * S, &tunables), "polite")
+        share(&outcome("cfs_2007", &machine(1, HZ), &workload, 10 * S, &tunables), "polite")
     };
     assert!((got(0) - 1.0 / 3.0).abs() < 0.01, "its place is its share's: {}", got(0));
     assert!(got(1) < 0.02, "{}", got(1));
@@ -405,5 +340,5 @@ fn compat_yield_goes_behind_all_others() {
 #[test]
 fn a_hog_that_is_reniced_gets_its_new_share_from_then_on() {
     // 5 of the first 10 seconds; then 335 / (1024 + 335) of 20 seconds.
-    assert_a_reniced_hog_has(&shipped("cfs_2007"), 5, 335.0 / 1359.0);
+    assert_a_reniced_hog_has("cfs_2007", 5, 335.0 / 1359.0);
 }

@@ -7,8 +7,7 @@ use crate::support::*;
 use policy::Policy;
 use scenario::machine::Machine;
 use scenario::workload::{Change, ChangeKind, Op, Workload};
-use simulator::{Options, RunResult, Status, simulate};
-use std::collections::BTreeMap;
+use simulator::{Options, RunResult, Status};
 
 const SEEDS: u64 = 60;
 
@@ -20,10 +19,9 @@ fn played(
     seed: u64,
     tunables: &[(&str, i64)],
 ) -> RunResult {
-    let tunables: BTreeMap<_, _> =
-        tunables.iter().map(|(name, v)| (name.to_string(), *v)).collect();
+    let tunables = settings(tunables);
     let options = Options { seed, timeline: true, tunables, ..Options::default() };
-    simulate(policy, machine, workload, &options).unwrap_or_else(|error| panic!("{error}"))
+    attempt_with(policy, machine, workload, &options)
 }
 
 /// The machine with its CPUs, caches and ticks, but no operation takes time.
@@ -76,7 +74,7 @@ fn random_scenarios_have_the_same_timelines() {
 fn every_set_of_cfs_has_the_same_timelines() {
     let cfs = shipped("cfs");
     for set in &cfs.sets {
-        let values = values_of_set(&cfs, &set.name);
+        let values: Vec<_> = set.values.iter().map(|(name, v)| (name.as_str(), *v)).collect();
         for seed in 100..108 {
             let (machine, workload) = undisturbed(seed);
             both_alike(&without_costs(&machine), &workload, seed, &values);

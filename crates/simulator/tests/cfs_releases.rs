@@ -9,7 +9,8 @@ const HZ: u32 = 1000;
 /// A machine that ticks this often shows slices to 0.1 ms.
 const FINE_HZ: u32 = 10_000;
 const FINE_TICK_US: u64 = 100;
-const SETS: [&str; 6] = ["cfs-devel", "2.6.24", "2.6.31", "2.6.32", "3.6", "6.1"];
+const SETS: [&str; 6] =
+    ["cfs@cfs-devel", "cfs@2.6.24", "cfs@2.6.31", "cfs@2.6.32", "cfs@3.6", "cfs@6.1"];
 
 // ---- one CPU ------------------------------------------------------------------------------------
 
@@ -17,30 +18,28 @@ const SETS: [&str; 6] = ["cfs-devel", "2.6.24", "2.6.31", "2.6.32", "3.6", "6.1"
 /// nobody less than its least granularity. A slice ends at the first tick after it.
 #[test]
 fn unequal_hogs_take_the_slices_of_each_release() {
-    let cfs = shipped("cfs");
     for (set, nr_cpus, beside_5, beside_19) in [
-        ("cfs-devel", 1, [15_070, 4_930], [19_711, 289]),
-        ("2.6.24", 1, [15_070, 4_930], [19_711, 289]),
-        ("2.6.31", 1, [15_070, 4_930], [19_711, 289]),
-        ("2.6.31", 2, [30_140, 9_860], [39_423, 577]),
-        ("2.6.32", 2, [7_535, 2_465], [9_856, 144]),
-        ("3.6", 1, [4_521, 1_479], [5_913, 87]),
-        ("3.6", 2, [9_042, 2_958], [11_827, 173]),
-        ("6.1", 1, [4_521, 1_479], [5_913, 750]),
-        ("6.1", 2, [9_042, 2_958], [11_827, 1_500]),
+        ("cfs@cfs-devel", 1, [15_070, 4_930], [19_711, 289]),
+        ("cfs@2.6.24", 1, [15_070, 4_930], [19_711, 289]),
+        ("cfs@2.6.31", 1, [15_070, 4_930], [19_711, 289]),
+        ("cfs@2.6.31", 2, [30_140, 9_860], [39_423, 577]),
+        ("cfs@2.6.32", 2, [7_535, 2_465], [9_856, 144]),
+        ("cfs@3.6", 1, [4_521, 1_479], [5_913, 87]),
+        ("cfs@3.6", 2, [9_042, 2_958], [11_827, 173]),
+        ("cfs@6.1", 1, [4_521, 1_479], [5_913, 750]),
+        ("cfs@6.1", 2, [9_042, 2_958], [11_827, 1_500]),
     ] {
         for (nice, slices_us) in [(5, beside_5), (19, beside_19)] {
             let hogs = [hog("zero", 0), hog("other", nice)];
             let workload = together(hogs.map(|hog| pinned(hog, 0)).to_vec());
-            let tunables = values_of_set(&cfs, set);
-            let result = outcome(&cfs, &machine(nr_cpus, FINE_HZ), &workload, 5 * S, &tunables);
+            let result = outcome(set, &machine(nr_cpus, FINE_HZ), &workload, 5 * S, &[]);
             for (name, slice_us) in ["zero", "other"].into_iter().zip(slices_us) {
                 let got = usual_stay_ticks(&result, name, FINE_HZ);
                 let said = format!("{name} of 0 and {nice} on one of {nr_cpus} CPUs under {set}");
                 let expected = slice_us / FINE_TICK_US + 1;
                 // With a floor nice 19 has had the time of several slices of nice 0, which so come
                 // in a row.
-                let in_a_row = if set == "6.1" && name == "zero" { got / expected } else { 1 };
+                let in_a_row = if set == "cfs@6.1" && name == "zero" { got / expected } else { 1 };
                 assert_eq!(got, in_a_row.max(1) * expected, "{said}");
             }
         }
@@ -51,9 +50,9 @@ fn unequal_hogs_take_the_slices_of_each_release() {
 /// granularity.
 fn period_us(set: &str, nr: u64) -> u64 {
     let (latency_us, least_us) = match set {
-        "cfs-devel" => (20_000, 2_000),
-        "2.6.24" | "2.6.31" => (20_000, 4_000),
-        "2.6.32" => (5_000, 1_000),
+        "cfs@cfs-devel" => (20_000, 2_000),
+        "cfs@2.6.24" | "cfs@2.6.31" => (20_000, 4_000),
+        "cfs@2.6.32" => (5_000, 1_000),
         _ => (6_000, 750),
     };
     latency_us.max(nr * least_us)
@@ -61,21 +60,14 @@ fn period_us(set: &str, nr: u64) -> u64 {
 
 #[test]
 fn nobody_waits_longer_than_a_period_and_its_ticks_in_any_release() {
-    let cfs = shipped("cfs");
     for set in SETS {
         for nr in [2_u64, 5, 16] {
-            let names: Vec<String> = (0..nr).map(|i| format!("hog{i}")).collect();
-            let workload = together(names.iter().map(|name| hog(name, 0)).collect());
-            let tunables = values_of_set(&cfs, set);
-            let result = outcome(&cfs, &machine(1, FINE_HZ), &workload, 5 * S, &tunables);
             // Each of the others overruns its slice by a tick at most, and is switched to.
             let slice_ns = period_us(set, nr) * US / nr;
             let longest_ns = slice_ns + FINE_TICK_US * US + 10 * US;
             let bounds_ns = (nr - 1) * slice_ns..=(nr - 1) * longest_ns;
-            for name in &names {
-                // In the first second the debits of new tasks are still being paid.
-                let gap_ns = longest_gap_ns(&result, name, S);
-                assert!(bounds_ns.contains(&gap_ns), "{set}, {name} of {nr}: {gap_ns}");
+            for wait_ns in longest_waits_ns(set, nr, FINE_HZ, &[]) {
+                assert!(bounds_ns.contains(&wait_ns), "{set}, {nr} hogs: {wait_ns}");
             }
         }
     }
@@ -83,12 +75,9 @@ fn nobody_waits_longer_than_a_period_and_its_ticks_in_any_release() {
 
 #[test]
 fn a_long_sleeper_preempts_a_hog_in_every_release() {
-    let cfs = shipped("cfs");
-    let sleeper = task("sleeper", 0, forever(&[sleep(97 * MS + 300 * US), run(MS)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
+    let workload = together(vec![hog("hog", 0), sleeper(0, 97 * MS + 300 * US, MS)]);
     for set in SETS {
-        let tunables = values_of_set(&cfs, set);
-        let result = outcome(&cfs, &machine(1, HZ), &workload, 20 * S, &tunables);
+        let result = outcome(set, &machine(1, HZ), &workload, 20 * S, &[]);
         let latency = result.wakeup_latency_ns;
         assert!(latency.count > 150 && latency.p99 < 20 * US, "{set}: {latency:?}");
     }
@@ -97,11 +86,10 @@ fn a_long_sleeper_preempts_a_hog_in_every_release() {
 /// Two tasks that pass a message to and fro stay within a message of each other.
 #[test]
 fn a_pair_that_talks_on_one_cpu_does_not_preempt_but_blocks() {
-    let cfs = shipped("cfs");
     let workload = ping_pong_after_a_hog();
     let preempting_part = |set, adaptive: i64| {
-        let rules = [values_of_set(&cfs, set), vec![("adaptive_granularity", adaptive)]].concat();
-        let result = outcome(&cfs, &machine(1, HZ), &workload, 2 * S, &rules);
+        let rules = [("adaptive_granularity", adaptive)];
+        let result = outcome(set, &machine(1, HZ), &workload, 2 * S, &rules);
         assert!(result.switches > 50_000, "{set}: {}", result.switches);
         result.involuntary_switches as f64 / result.switches as f64
     };
@@ -109,25 +97,23 @@ fn a_pair_that_talks_on_one_cpu_does_not_preempt_but_blocks() {
         assert!(preempting_part(set, 0) < 0.002, "{set}: {}", preempting_part(set, 0));
     }
     // The granularity of 2.6.31 shrinks to nothing where each wakes the other soon.
-    let adaptive = preempting_part("2.6.31", 1);
+    let adaptive = preempting_part("cfs@2.6.31", 1);
     assert!((adaptive * 20.0 - 1.0).abs() < 0.05, "one switch in 20: {adaptive}");
 }
 
 #[test]
 fn a_pick_costs_the_same_however_many_tasks_wait() {
-    assert_a_pick_costs_the_same(&shipped("cfs"), 5);
+    assert_a_pick_costs_the_same("cfs", 5);
 }
 
 // ---- several CPUs -------------------------------------------------------------------------------
 
 #[test]
 fn a_child_goes_to_the_idlest_cpu_since_2_6_31_and_stays_with_its_parent_before() {
-    let cfs = shipped("cfs");
     let workload = fork_beside_hogs_on_three_cpus();
     for set in SETS {
-        let tunables = values_of_set(&cfs, set);
-        let result = outcome(&cfs, &machine(3, HZ), &workload, 3 * S, &tunables);
-        let expected = if ["cfs-devel", "2.6.24"].contains(&set) { 0 } else { 2 };
+        let result = outcome(set, &machine(3, HZ), &workload, 3 * S, &[]);
+        let expected = if ["cfs@cfs-devel", "cfs@2.6.24"].contains(&set) { 0 } else { 2 };
         assert_eq!(stays(&result, "child")[0].2, expected, "{set}");
     }
 }
@@ -135,21 +121,13 @@ fn a_child_goes_to_the_idlest_cpu_since_2_6_31_and_stays_with_its_parent_before(
 /// Elapsed time beyond the ideal one, in ms, of 1 to 9 equal jobs on two CPUs; in parts of the
 /// ideal.
 fn excess(work_ns: u64, rules: &[(&str, i64)]) -> Vec<(f64, f64)> {
-    let cfs = shipped("cfs");
     let nobody_pulls = [("idle_balance_ns", 0), ("busy_factor", 0), ("newidle", 0)];
     let others = [("fork_load_index", 0), ("newidle_load_index", 0), ("migration_cost_ns", 0)];
-    let mut tunables = [&nobody_pulls[..], &others[..]].concat();
-    for tunable in &mut tunables {
-        if let Some(rule) = rules.iter().find(|rule| rule.0 == tunable.0) {
-            *tunable = *rule;
-        }
-    }
+    // Of two values of one tunable the last counts.
+    let tunables = [&nobody_pulls[..], &others[..], rules].concat();
     let of = |nr: u64| {
-        let workload = together(vec![task("job", 0, once(&[run(work_ns)])); nr as usize]);
-        let result = outcome(&cfs, &machine(2, HZ), &workload, 100 * S, &tunables);
-        let ideal_ns = (work_ns * nr).div_ceil(2).max(work_ns) as f64;
-        let excess_ns = result.makespan_ns as f64 - ideal_ns;
-        (excess_ns / MS as f64, excess_ns / ideal_ns)
+        let (ideal_ns, lost_ns) = ideal_and_lost_ns("cfs", HZ, (nr, work_ns), &tunables);
+        (lost_ns as f64 / MS as f64, lost_ns as f64 / ideal_ns as f64)
     };
     (1..=9).map(of).collect()
 }
@@ -198,18 +176,8 @@ fn jobs_on_two_cpus_that_rotate_end_near_the_ideal_time() {
 /// Whom a balance takes is a matter of who waits just then, so shares come near 2/3 only in time.
 #[test]
 fn three_hogs_on_two_cpus_have_two_thirds_each_in_every_release() {
-    let cfs = shipped("cfs");
-    let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0), noise()]);
-    let seconds = 60;
     for set in SETS {
-        let tunables = values_of_set(&cfs, set);
-        let result = outcome(&cfs, &machine(2, HZ), &workload, seconds * S, &tunables);
-        for name in ["a", "b", "c"] {
-            let got = share(&result, name);
-            assert!((got * 1.5 - 1.0).abs() < 0.04, "{set}, {name}: {got}");
-        }
         // One each 64 to 256 ms.
-        let a_second = result.migrations as f64 / seconds as f64;
-        assert!((3.9..=15.7).contains(&a_second), "{set}: {a_second} migrations a second");
+        assert_three_hogs_on_two_cpus_rotate(set, [3.9, 15.7]);
     }
 }

@@ -2,8 +2,8 @@
 //! chooses. Method: random scenarios run with an empty list and with none; a meeting of two CPUs
 //! whose outcomes can be counted by hand.
 
-use crate::support::{POLICIES, costless, parsed, shipped};
-use simulator::{Options, RunResult, Status, simulate};
+use crate::support::*;
+use simulator::{Options, RunResult, Status};
 
 const SEEDS: u64 = 10;
 
@@ -15,7 +15,7 @@ fn an_empty_list_of_choices_is_the_fixed_order() {
             let (machine, workload) = scenario::random_scenario(seed);
             let run = |choices| {
                 let options = Options { seed, choices, ..Options::default() };
-                simulate(&policy, &machine, &workload, &options).expect("it loads")
+                attempt_with(&policy, &machine, &workload, &options)
             };
             let (fixed, chosen) = (run(None), run(Some(Vec::new())));
             assert_eq!(fixed.digest, chosen.digest, "{name}, seed {seed}");
@@ -29,8 +29,6 @@ fn an_empty_list_of_choices_is_the_fixed_order() {
 fn met(choices: &[u32]) -> RunResult {
     let workload = parsed(
         r#"
-description = "two CPUs are done at the same time"
-source = "own"
 gates = { first = {}, second = {} }
 tasks = [
     { name = "a", cpus = [0], program = [{ run = "1ms" }, { wake = "first" }] },
@@ -40,7 +38,7 @@ tasks = [
 ]"#,
     );
     let options = Options { choices: Some(choices.to_vec()), timeline: true, ..Options::default() };
-    simulate(&shipped("fifo"), &costless(2, 100), &workload, &options).expect("it loads")
+    attempt_with(&shipped("fifo"), &costless(2, 100), &workload, &options)
 }
 
 #[test]

@@ -18,7 +18,7 @@ const CALL_NS: u64 = 1;
 fn with_costs(nr_cpus: usize, workload: &Workload, change: impl Fn(&mut Costs)) -> RunResult {
     let mut machine = costless(nr_cpus, HZ);
     change(&mut machine.costs);
-    let result = outcome(&shipped("fifo"), &machine, workload, None, &[]);
+    let result = outcome("fifo", &machine, workload, None, &[]);
     assert_eq!(result.status, Status::Completed);
     result
 }
@@ -42,7 +42,7 @@ fn cpu_time_is_conserved_and_work_is_what_programs_ask_for() {
     for machine_name in ["osdl-1", "osdl-4", "osdl-8"] {
         for policy in POLICIES {
             let machine = shipped_machine(machine_name);
-            let result = outcome(&shipped(policy), &machine, &workload, None, &[]);
+            let result = outcome(policy, &machine, &workload, None, &[]);
             let spent = result.cpu_time_ns;
             assert_eq!(spent.total(), result.elapsed_ns * result.nr_cpus, "{policy}");
             assert_eq!(spent.work, total_ns(amounts_us) * US * 2, "{policy} on {machine_name}");
@@ -66,8 +66,7 @@ fn under_fifo_n_equal_jobs_on_m_cpus_take_n_over_m_rounded_up() {
     let work_ns = 7 * MS;
     for nr_cpus in 1..=4 {
         for n in 1..=9_u64 {
-            let jobs: Vec<Job> = (0..n).map(|_| burner(0, 0, work_ns)).collect();
-            let result = with_costs(nr_cpus, &workload_of_jobs(&jobs), |_| {});
+            let result = with_costs(nr_cpus, &burners(n, work_ns), |_| {});
             let rounds = n.div_ceil(nr_cpus as u64);
             assert_eq!(result.makespan_ns, rounds * (work_ns + CALL_NS), "{n} on {nr_cpus}");
         }
@@ -80,11 +79,9 @@ fn under_round_robin_a_multiple_of_m_equal_jobs_on_m_cpus_waste_nothing() {
     let work_ns = slices * slice_ns + slice_ns / 2;
     for nr_cpus in 1..=4 {
         for per_cpu in 1..=3 {
-            let jobs: Vec<Job> =
-                (0..per_cpu * nr_cpus as u64).map(|_| burner(0, 0, work_ns)).collect();
             let machine = costless(nr_cpus, HZ);
-            let workload = workload_of_jobs(&jobs);
-            let result = outcome(&shipped("round_robin"), &machine, &workload, None, &[]);
+            let workload = burners(per_cpu * nr_cpus as u64, work_ns);
+            let result = outcome("round_robin", &machine, &workload, None, &[]);
             let expected_ns = per_cpu * (work_ns + CALL_NS);
             assert_eq!(result.makespan_ns, expected_ns, "{per_cpu} each on {nr_cpus}");
         }
@@ -254,7 +251,7 @@ fn two_hogs_on_one_core_slow_each_other_down() {
     let work_ns = 60 * MS;
     let workload = together(vec![process("a", &[run(work_ns)]), process("b", &[run(work_ns)])]);
     for percent in [100, 80, 60, 50, 25] {
-        let result = outcome(&shipped("fifo"), &two_threads(percent), &workload, None, &[]);
+        let result = outcome("fifo", &two_threads(percent), &workload, None, &[]);
         assert_eq!(result.makespan_ns, work_ns * 100 / percent + CALL_NS, "{percent} %");
     }
 }
@@ -263,7 +260,7 @@ fn two_hogs_on_one_core_slow_each_other_down() {
 fn a_hog_speeds_up_when_its_sibling_goes_idle() {
     let (short_ns, long_ns, percent) = (12 * MS, 60 * MS, 60);
     let workload = together(vec![process("a", &[run(short_ns)]), process("b", &[run(long_ns)])]);
-    let result = outcome(&shipped("fifo"), &two_threads(percent), &workload, None, &[]);
+    let result = outcome("fifo", &two_threads(percent), &workload, None, &[]);
     let both_ns = short_ns * 100 / percent;
     let expected_ns = both_ns + (long_ns - short_ns);
     // What the short one's exit and rounding take.
@@ -287,7 +284,7 @@ fn a_migration_and_its_refill_cost_by_distance() {
         };
         // It holds CPU 0 when the other one wakes up.
         let holder = pinned(process("holder", &[run(20 * MS)]), 0);
-        let result = outcome(&shipped("fifo"), &machine, &together(vec![mover, holder]), None, &[]);
+        let result = outcome("fifo", &machine, &together(vec![mover, holder]), None, &[]);
         assert_eq!(group(&result, "mover").migrations, 1, "distance {distance}");
         let calls_ns = 3 * CALL_NS;
         let stays_ns = 2 * machine.costs.migration_ns[0];
@@ -312,7 +309,7 @@ fn footprints_evict_each_other_once_they_do_not_fit_together() {
             ..process(name, &[run(30 * MS)])
         };
         let workload = together(["a", "b", "c", "d"].map(task).into());
-        let result = outcome(&shipped("round_robin"), &machine, &workload, None, &[]);
+        let result = outcome("round_robin", &machine, &workload, None, &[]);
         (result.cpu_time_ns.kernel - 4 * CALL_NS, result.switches)
     };
     // Four times 64 KiB fit: each is loaded once. Four times 128 do not: the three others have
@@ -349,7 +346,7 @@ fn cpus_that_scan_one_queue_take_turns() {
         let is_first = (place - 1 - nr_others as usize).is_multiple_of(works_ns(0).len());
         initial.start_at_ns = if is_first { 0 } else { MS / 2 };
     }
-    let result = outcome(&policy, &machine, &workload, 100 * MS, &[]);
+    let result = outcome_of(&policy, &machine, &workload, 100 * MS, [].into());
 
     // Each CPU picks at 0 and at the end of each stay; its next stay begins when it has picked.
     let of_cpu: Vec<Vec<_>> = [0, 1]
@@ -446,8 +443,7 @@ fn what_happens_at_one_time_happens_in_the_order_in_which_it_was_scheduled() {
     assert_eq!(woken, [9, 8, 7, 6, 5, 4, 3, 2, 1]);
     assert_eq!(all_stays(&result)[n as usize].0, wakes_at_ns);
 
-    let together: Vec<Job> = (0..n).map(|_| burner(0, 0, work_ns)).collect();
-    let result = with_costs(1, &workload_of_jobs(&together), |_| {});
+    let result = with_costs(1, &burners(n, work_ns), |_| {});
     let started: Vec<u32> = all_stays(&result).iter().map(|stay| stay.3).collect();
     assert_eq!(started, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
 }

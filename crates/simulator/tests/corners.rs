@@ -1,10 +1,9 @@
 //! Goal: what few policies do is right all the same. Method: one small policy or workload for each
 //! corner, and what a kernel would make of it.
 
-use crate::support::{attempt, compile, costless, group, machine, outcome, parsed, shipped};
+use crate::support::*;
 use simulator::{FailureKind, Status};
 
-const MS: u64 = 1_000_000;
 const HZ: u32 = 1000;
 
 fn corner(name: &str) -> policy::Policy {
@@ -12,8 +11,6 @@ fn corner(name: &str) -> policy::Policy {
 }
 
 const SLEEPERS: &str = r#"
-description = "tasks that mostly sleep"
-source = "own"
 [[tasks]]
 name = "sleeper"
 count = 40
@@ -31,8 +28,6 @@ fn nobody_runs_before_a_policy_without_queues_has_taken_it() {
 #[test]
 fn what_preempts_goes_before_those_that_wait() {
     let text = r#"
-description = "two hogs, and an urgent task that comes later"
-source = "own"
 stop = "60ms"
 [[tasks]]
 name = "hog"
@@ -45,7 +40,7 @@ start = "5ms"
 program = [{ run = "1ms" }]
 "#;
     let policy = corner("local_preempt");
-    let result = outcome(&policy, &costless(1, HZ), &parsed(text), 60 * MS, &[]);
+    let result = outcome_of(&policy, &costless(1, HZ), &parsed(text), 60 * MS, [].into());
     // A system call takes at least 1 ns: the exit.
     assert_eq!(group(&result, "urgent").last_exit_ns, 6 * MS + 1);
 }
@@ -53,8 +48,6 @@ program = [{ run = "1ms" }]
 #[test]
 fn a_timer_that_never_rests_ends_the_run_with_the_reason() {
     let text = r#"
-description = "one hog"
-source = "own"
 [[tasks]]
 name = "hog"
 program = [{ run = "1ms" }]
@@ -79,8 +72,6 @@ fn an_update_of_a_value_leaves_its_timer_and_its_lock_alone() {
 #[test]
 fn a_timer_moves_tasks_between_queues() {
     let text = r#"
-description = "three that come and go"
-source = "own"
 [[tasks]]
 name = "early"
 count = 2
@@ -90,7 +81,8 @@ name = "late"
 start = "1500us"
 program = [{ run = "100us" }]
 "#;
-    let result = outcome(&corner("gate_keeper"), &costless(1, HZ), &parsed(text), None, &[]);
+    let result =
+        outcome_of(&corner("gate_keeper"), &costless(1, HZ), &parsed(text), None, [].into());
     assert_eq!(result.status, Status::Completed);
     // The gate opens at 1 ms for two and at 2 ms, while one of them still waits, for the third.
     let both_ns = MS + 2 * 1_500_001; // An exit takes 1 ns.
@@ -109,8 +101,6 @@ fn a_walk_that_is_left_open_is_named() {
 #[test]
 fn a_reader_that_leaves_data_behind_wakes_the_next() {
     let text = r#"
-description = "one message for two readers"
-source = "own"
 [channels.pipe]
 capacity_bytes = 1000
 [[tasks]]
@@ -129,8 +119,6 @@ program = [{ sleep = "1ms" }, { send = "pipe", bytes = 100 }]
 #[test]
 fn a_sleep_longer_than_time_itself_never_ends() {
     let text = r#"
-description = "sleeps drawn from a distribution without bounds"
-source = "own"
 stop = "1s"
 [[tasks]]
 name = "sleeper"

@@ -12,11 +12,10 @@ const TICK_NS: u64 = MS;
 
 #[test]
 fn shares_are_proportional_to_weights() {
-    let eevdf = shipped("eevdf");
-    for set in ["6.6", "6.12"] {
+    for policy in ["eevdf@6.6", "eevdf@6.12"] {
         for nice in -20..=19 {
-            let got = share_to_weight(&eevdf, nice, (HZ, 30), &values_of_set(&eevdf, set));
-            assert!((got - 1.0).abs() < 0.015, "{set}, nice {nice}: {got}");
+            let got = share_to_weight(policy, nice, (HZ, 30), &[]);
+            assert!((got - 1.0).abs() < 0.015, "{policy}, nice {nice}: {got}");
         }
     }
 }
@@ -24,19 +23,15 @@ fn shares_are_proportional_to_weights() {
 #[test]
 fn a_hog_that_is_reniced_gets_its_new_share_from_then_on() {
     // 5 of the first 10 seconds; then 335 / (1024 + 335) of 20 seconds.
-    assert_a_reniced_hog_has(&shipped("eevdf"), 5, 335.0 / 1359.0);
+    assert_a_reniced_hog_has("eevdf", 5, 335.0 / 1359.0);
 }
 
 #[test]
 fn equal_hogs_take_turns_of_a_request_rounded_up_to_a_tick() {
-    let eevdf = shipped("eevdf");
     for (nr_cpus, factor) in [(1, 1), (2, 2), (4, 3), (8, 4)] {
         for hz in [1000, 250] {
-            let workload = together((0..4).map(|_| pinned(hog("hog", 0), 0)).collect());
-            let result = outcome(&eevdf, &machine(nr_cpus, hz), &workload, 5 * S, &[]);
-            let tick_ns = S / u64::from(hz);
-            let expected = (factor * BASE_SLICE_NS).div_ceil(tick_ns);
-            let got = usual_stay_ticks(&result, "hog", hz);
+            let expected = (factor * BASE_SLICE_NS).div_ceil(S / u64::from(hz));
+            let got = turn_ticks("eevdf", 4, (nr_cpus, hz), &[]);
             assert_eq!(got, expected, "{nr_cpus} CPUs at {hz} Hz");
         }
     }
@@ -44,9 +39,8 @@ fn equal_hogs_take_turns_of_a_request_rounded_up_to_a_tick() {
 
 #[test]
 fn nice_changes_how_often_a_task_is_served_and_not_for_how_long() {
-    let eevdf = shipped("eevdf");
     let workload = together(vec![hog("zero", 0), hog("nicest", 19)]);
-    let result = outcome(&eevdf, &machine(1, HZ), &workload, 30 * S, &[]);
+    let result = outcome("eevdf", &machine(1, HZ), &workload, 30 * S, &[]);
     assert_eq!(usual_stay_ticks(&result, "nicest", HZ), 1);
     // 1024 / 15 = 68 ms of the other for each of its milliseconds.
     let nr_stays = stays(&result, "nicest").len() as f64;
@@ -55,27 +49,21 @@ fn nice_changes_how_often_a_task_is_served_and_not_for_how_long() {
 
 #[test]
 fn a_hog_among_n_waits_for_a_request_of_each_of_the_others() {
-    let eevdf = shipped("eevdf");
     for nr in [2_u64, 5, 16] {
-        let names: Vec<String> = (0..nr).map(|i| format!("hog{i}")).collect();
-        let workload = together(names.iter().map(|name| hog(name, 0)).collect());
-        let result = outcome(&eevdf, &machine(1, HZ), &workload, 5 * S, &[]);
-        for name in &names {
-            let gap_ns = longest_gap_ns(&result, name, S);
-            let expected_ns = (nr - 1) * BASE_SLICE_NS.next_multiple_of(TICK_NS);
-            assert!(gap_ns.abs_diff(expected_ns) < 10 * US, "{name} of {nr}: {gap_ns}");
+        let expected_ns = (nr - 1) * BASE_SLICE_NS.next_multiple_of(TICK_NS);
+        for wait_ns in longest_waits_ns("eevdf", nr, HZ, &[]) {
+            assert!(wait_ns.abs_diff(expected_ns) < 10 * US, "{nr} hogs: {wait_ns}");
         }
     }
 }
 
 #[test]
 fn a_sleeper_waits_for_a_request_of_each_hog_at_most() {
-    let eevdf = shipped("eevdf");
     let turn_ns = BASE_SLICE_NS.next_multiple_of(TICK_NS);
     for nr in [1_u64, 4, 16] {
-        let sleeper = task("sleeper", 0, forever(&[sleep(97 * MS + 300 * US), run(100 * US)]));
-        let workload = together([vec![hog("hog", 0); nr as usize], vec![sleeper]].concat());
-        let result = outcome(&eevdf, &machine(1, HZ), &workload, 40 * S, &[]);
+        let mut tasks = vec![hog("hog", 0); nr as usize];
+        tasks.push(sleeper(0, 97 * MS + 300 * US, 100 * US));
+        let result = outcome("eevdf", &machine(1, HZ), &together(tasks), 40 * S, &[]);
         let latency = result.wakeup_latency_ns;
         assert!(latency.count > 400, "{nr} hogs: {latency:?}");
         assert!(latency.max <= nr * turn_ns + TICK_NS, "{nr} hogs: {latency:?}");
@@ -88,20 +76,18 @@ fn a_sleeper_waits_for_a_request_of_each_hog_at_most() {
 /// protected, or the waking one not eligible.
 #[test]
 fn wake_ups_preempt_less_often_than_in_cfs() {
-    let preempting_part = |policy: &str, set: &str| {
-        let policy = shipped(policy);
-        let sleeper = task("sleeper", 0, forever(&[sleep(3 * MS + 300 * US), run(100 * US)]));
-        let tasks = [vec![hog("hog", 0); 2], vec![sleeper; 8]].concat();
+    let preempting_part = |policy: &str| {
+        let sleepers = vec![sleeper(0, 3 * MS + 300 * US, 100 * US); 8];
+        let tasks = [vec![hog("hog", 0); 2], sleepers].concat();
         let workload = together(tasks.into_iter().map(|kind| pinned(kind, 0)).collect());
-        let tunables = values_of_set(&policy, set);
         // Eight CPUs, so that requests and granularities are some ticks long.
-        let result = outcome(&policy, &machine(8, HZ), &workload, 20 * S, &tunables);
+        let result = outcome(policy, &machine(8, HZ), &workload, 20 * S, &[]);
         result.involuntary_switches as f64 / result.wakeup_latency_ns.count as f64
     };
-    let cfs = preempting_part("cfs", "6.1");
-    for set in ["6.6", "6.12"] {
-        let eevdf = preempting_part("eevdf", set);
-        assert!(eevdf < 0.5 && cfs > 0.9, "{set}: {eevdf}, CFS {cfs}");
+    let cfs = preempting_part("cfs@6.1");
+    for policy in ["eevdf@6.6", "eevdf@6.12"] {
+        let eevdf = preempting_part(policy);
+        assert!(eevdf < 0.5 && cfs > 0.9, "{policy}: {eevdf}, CFS {cfs}");
     }
 }
 
@@ -109,7 +95,7 @@ fn wake_ups_preempt_less_often_than_in_cfs() {
 #[test]
 fn a_pair_that_talks_on_one_cpu_is_as_fast_as_without_any_preemption() {
     let rounds = |policy: &str| {
-        let result = outcome(&shipped(policy), &machine(1, HZ), &ping_pong(false), S, &[]);
+        let result = outcome(policy, &machine(1, HZ), &ping_pong(false), S, &[]);
         result.cpu_time_ns.work as f64 / (20 * US) as f64
     };
     let (eevdf, fifo) = (rounds("eevdf"), rounds("fifo"));
@@ -130,7 +116,6 @@ fn lead_and_lag_ns(result: &RunResult, name: &str, part: f64) -> (f64, f64) {
 
 #[test]
 fn nobody_gets_a_turn_ahead_or_two_requests_and_a_tick_behind() {
-    let eevdf = shipped("eevdf");
     let nices = [-15, -5, 0, 0, 1, 3, 5, 10, 15];
     let sum: f64 = nices.iter().map(|nice| weight(*nice)).sum();
     let named: Vec<(String, i8)> =
@@ -139,7 +124,7 @@ fn nobody_gets_a_turn_ahead_or_two_requests_and_a_tick_behind() {
     for (hz, slice_ns) in [(1000, BASE_SLICE_NS), (250, 3_900 * US), (250, BASE_SLICE_NS)] {
         let tick_ns = S / u64::from(hz);
         let tunables = [("base_slice_ns", slice_ns as i64)];
-        let result = outcome(&eevdf, &machine(1, hz), &workload, 4 * S, &tunables);
+        let result = outcome("eevdf", &machine(1, hz), &workload, 4 * S, &tunables);
         let turn_ns = slice_ns.next_multiple_of(tick_ns) as f64;
         let bound_ns = (2 * slice_ns + tick_ns) as f64;
         // What switches cost is nobody's part.
@@ -158,10 +143,8 @@ fn nobody_gets_a_turn_ahead_or_two_requests_and_a_tick_behind() {
 
 #[test]
 fn a_sleeper_that_is_owed_time_preempts_a_task_that_is_not() {
-    let eevdf = shipped("eevdf");
-    let sleeper = task("sleeper", 0, forever(&[sleep(9 * MS + 300 * US), run(100 * US)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
-    let latency = outcome(&eevdf, &machine(1, HZ), &workload, 20 * S, &[]).wakeup_latency_ns;
+    let workload = together(vec![hog("hog", 0), sleeper(0, 9 * MS + 300 * US, 100 * US)]);
+    let latency = outcome("eevdf", &machine(1, HZ), &workload, 20 * S, &[]).wakeup_latency_ns;
     assert!(latency.count > 1900, "{latency:?}");
     assert!(latency.p50 < 100 * US, "{latency:?}");
     assert!(latency.max <= BASE_SLICE_NS.next_multiple_of(TICK_NS) + TICK_NS, "{latency:?}");
@@ -169,13 +152,11 @@ fn a_sleeper_that_is_owed_time_preempts_a_task_that_is_not() {
 
 #[test]
 fn a_running_task_that_is_eligible_is_protected_until_its_request_ends() {
-    let eevdf = shipped("eevdf");
     // Of the higher weight, and so of the earlier deadline; without lag, so that both are eligible.
-    let sleeper = task("sleeper", -10, forever(&[sleep(300 * US), run(10 * US)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
+    let workload = together(vec![hog("hog", 0), sleeper(-10, 300 * US, 10 * US)]);
     let latency = |parity: i64| {
         let tunables = [("place_lag", 0), ("run_to_parity", parity)];
-        outcome(&eevdf, &machine(1, HZ), &workload, 20 * S, &tunables).wakeup_latency_ns
+        outcome("eevdf", &machine(1, HZ), &workload, 20 * S, &tunables).wakeup_latency_ns
     };
     assert!(latency(1).p50 > 300 * US, "the rest of the request: {:?}", latency(1));
     assert!(latency(0).p50 < 20 * US, "at once: {:?}", latency(0));
@@ -183,23 +164,20 @@ fn a_running_task_that_is_eligible_is_protected_until_its_request_ends() {
 
 #[test]
 fn a_task_that_goes_on_after_its_request_is_protected_no_more() {
-    let eevdf = shipped("eevdf");
-    let sleeper = task("sleeper", -10, forever(&[sleep(9 * MS + 300 * US), run(10 * US)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
+    let workload = together(vec![hog("hog", 0), sleeper(-10, 9 * MS + 300 * US, 10 * US)]);
     let tunables = [("place_lag", 0)];
-    let latency = outcome(&eevdf, &machine(1, HZ), &workload, 20 * S, &tunables).wakeup_latency_ns;
+    let latency = outcome("eevdf", &machine(1, HZ), &workload, 20 * S, &tunables).wakeup_latency_ns;
     assert!(latency.p50 < 20 * US, "{latency:?}");
 }
 
 #[test]
 fn lag_survives_a_nap() {
-    let eevdf = shipped("eevdf");
     // At its naps, in the middle of a tick of 4 ms, it is mostly ahead of the others.
     let napper = task("napper", 0, forever(&[run(3 * MS), sleep(20 * US)]));
     let workload = together(vec![hog("a", 0), hog("b", 0), napper]);
     let got = |place_lag: i64| {
         let tunables = [("place_lag", place_lag), ("delay_dequeue", 0)];
-        share(&outcome(&eevdf, &machine(1, 250), &workload, 20 * S, &tunables), "napper")
+        share(&outcome("eevdf", &machine(1, 250), &workload, 20 * S, &tunables), "napper")
     };
     assert!((got(1) - 1.0 / 3.0).abs() < 0.005, "{}", got(1));
     assert!(got(0) > 0.36, "naps that wipe out debts win time: {}", got(0));
@@ -207,23 +185,21 @@ fn lag_survives_a_nap() {
 
 #[test]
 fn debt_fades_while_a_task_sleeps_if_dequeueing_is_delayed() {
-    let eevdf = shipped("eevdf");
     // Runs for 3 ms, a tick being 4 ms: it is far beyond its 0.7 ms request when it sleeps.
     let debtor = task("debtor", 0, forever(&[run(3 * MS), sleep(40 * MS)]));
     let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0), debtor]);
     let latency_ns = |delay: i64| {
         let tunables = [("delay_dequeue", delay)];
-        outcome(&eevdf, &machine(1, 250), &workload, 20 * S, &tunables).wakeup_latency_ns.mean
+        outcome("eevdf", &machine(1, 250), &workload, 20 * S, &tunables).wakeup_latency_ns.mean
     };
     assert!(latency_ns(1) < 0.8 * latency_ns(0), "{} and {}", latency_ns(1), latency_ns(0));
 }
 
 #[test]
 fn who_yields_gives_up_the_rest_of_its_request() {
-    let eevdf = shipped("eevdf");
     let polite = task("polite", 0, forever(&[run(70 * US), Op::Yield]));
     let workload = together(vec![hog("hog", 0), polite]);
-    let result = outcome(&eevdf, &costless(1, HZ), &workload, 10 * S, &[]);
+    let result = outcome("eevdf", &costless(1, HZ), &workload, 10 * S, &[]);
     // 70 us are charged as a request of 700 us.
     let got = share(&result, "polite") / share(&result, "hog");
     // A yield that finds it ahead already gives nothing up, and costs its 70 us only: a ninth do.
@@ -233,30 +209,23 @@ fn who_yields_gives_up_the_rest_of_its_request() {
 
 #[test]
 fn renicing_neither_wins_nor_loses_time() {
-    assert_renicing_neither_wins_nor_loses_time(&shipped("eevdf"));
+    assert_renicing_neither_wins_nor_loses_time("eevdf");
 }
 
 #[test]
 fn the_odd_one_of_three_hogs_on_two_cpus_rotates_about_every_second_balance() {
     // One each 64 to 128 ms.
-    assert_three_hogs_on_two_cpus_rotate(&shipped("eevdf"), [7.8, 15.7]);
+    assert_three_hogs_on_two_cpus_rotate("eevdf", [7.8, 15.7]);
 }
 
 #[test]
 fn a_newly_idle_cpu_that_pulls_leaves_no_cpu_idle_beside_waiting_tasks() {
-    let eevdf = shipped("eevdf");
     for nr in 1..=9 {
-        let jobs = (0..nr).map(|_| task("job", 0, once(&[run(3 * S)]))).collect();
-        let result = outcome(&eevdf, &machine(2, HZ), &together(jobs), 100 * S, &[]);
-        let ideal_ns = (3 * S * nr).div_ceil(2).max(3 * S);
+        let lost_ms = |work_ns| ideal_and_lost_ns("eevdf", HZ, (nr, work_ns), &[]).1 / MS;
         // What is lost: at the end the last job may be a rotation of 128 ms behind.
-        let lost_ms = (result.makespan_ns - ideal_ns) / MS;
-        assert!(lost_ms < 150, "{nr} jobs: {lost_ms} ms");
+        assert!(lost_ms(3 * S) < 150, "{nr} jobs: {} ms", lost_ms(3 * S));
         // Short jobs are moved once or twice at most. Who has been alone for 64 ms is 32 ms ahead.
-        let jobs = (0..nr).map(|_| task("job", 0, once(&[run(150 * MS)]))).collect();
-        let result = outcome(&eevdf, &machine(2, HZ), &together(jobs), 100 * S, &[]);
-        let ideal_ns = (150 * MS * nr).div_ceil(2).max(150 * MS);
-        let lost_ms = (result.makespan_ns - ideal_ns) / MS;
+        let lost_ms = lost_ms(150 * MS);
         assert!(lost_ms < if nr == 3 { 32 } else { 8 }, "{nr} short jobs: {lost_ms} ms");
     }
 }
@@ -275,10 +244,9 @@ fn messages(sync_wakeups: bool) -> Workload {
 
 #[test]
 fn a_synchronous_wake_up_too_takes_an_idle_cpu() {
-    let eevdf = shipped("eevdf");
     for sync in [false, true] {
         // At most four of the five CPUs are busy, maybe that where a receiver last ran.
-        let result = outcome(&eevdf, &machine(5, HZ), &messages(sync), S, &[]);
+        let result = outcome("eevdf", &machine(5, HZ), &messages(sync), S, &[]);
         let latency = &result.wakeup_latency_ns;
         assert!(latency.count > 900, "sync {sync}: {latency:?}");
         assert!(latency.max < 20 * US, "sync {sync}: {latency:?}");

@@ -328,10 +328,9 @@ fn read(path: &Path) -> (String, String) {
 
 fn text_of(scene: &Scene) -> String {
     let Scene { policy, nr_cpus, hz, cell_ns, tasks, .. } = scene;
-    let head = "source = \"own\"\ndescription = \"a scene\"\n";
-    let workload = parsed(&format!("{head}{tasks}"));
+    let workload = parsed(tasks);
     let machine = costless(*nr_cpus, *hz);
-    let result = outcome(&shipped(policy), &machine, &workload, scene.until_ns, scene.tunables);
+    let result = outcome(policy, &machine, &workload, scene.until_ns, scene.tunables);
     let cpus = if *nr_cpus == 1 { "CPU" } else { "CPUs" };
     let tunables: String =
         scene.tunables.iter().map(|(name, value)| format!("with {name} = {value}\n")).collect();

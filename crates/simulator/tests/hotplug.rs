@@ -3,10 +3,7 @@
 //! against the order of operations in Linux 6.12 (kernel/sched/core.c and ext.c), and closed forms
 //! of when tasks end.
 
-use crate::support::{
-    MS, POLICIES, Printed, attempt, compile, costless, group, outcome, parsed, shipped,
-    shipped_machine,
-};
+use crate::support::*;
 use scenario::machine::Machine;
 use scenario::workload::Workload;
 use simulator::{FailureKind, Options, RunResult, Status, simulate};
@@ -15,37 +12,30 @@ use simulator::{FailureKind, Options, RunResult, Status, simulate};
 fn watched(
     policy: &str,
     workload: &Workload,
-    until_ns: Option<u64>,
     tunables: &[(&str, i64)],
 ) -> (RunResult, Vec<String>) {
-    watched_on(&costless(2, 1000), policy, workload, until_ns, tunables)
+    watched_on(&costless(2, 1000), policy, workload, tunables)
 }
 
 fn watched_on(
     machine: &Machine,
     policy: &str,
     workload: &Workload,
-    until_ns: Option<u64>,
     tunables: &[(&str, i64)],
 ) -> (RunResult, Vec<String>) {
     let printed = Printed::default();
     let policy = compile(&format!("crates/simulator/tests/hotplug/{policy}.bpf.c"));
     let options = Options {
-        until_ns,
         timeline: true,
         prints: Some(printed.show()),
-        tunables: tunables.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
+        tunables: settings(tunables),
         ..Options::default()
     };
-    let result = simulate(&policy, machine, workload, &options);
+    let result = attempt_with(&policy, machine, workload, &options);
     let said = |line: &String| line.split_once("bpf_trace_printk: ").map(|(_, said)| said.into());
     let lines = printed.lines();
     let lines = lines.iter().map(|line| said(line).unwrap_or_else(|| line.clone()));
-    (result.unwrap_or_else(|error| panic!("{error}")), lines.collect())
-}
-
-fn workload(text: &str) -> Workload {
-    parsed(&format!("description = \"own\"\nsource = \"own\"\n{text}"))
+    (result, lines.collect())
 }
 
 /// The lines after the first that is `from`, as far as `count`.
@@ -64,7 +54,7 @@ affinity = [{ at = "3ms", task = "t", cpus = [0] }]
 
 #[test]
 fn of_a_task_that_sleeps_only_the_mask_changes() {
-    let (result, lines) = watched("told", &workload(SLEEPER), None, &[]);
+    let (result, lines) = watched("told", &parsed(SLEEPER), &[]);
     assert_eq!((result.status, &result.error), (Status::Completed, &None));
     let expected = [
         "quiescent t 1",
@@ -94,7 +84,7 @@ fn a_task_that_waits_is_queued_again_and_then_moved() {
         "enqueue w 64 on 0",
         "running w on 0",
     ];
-    let (result, lines) = watched("told", &workload(WAITER), None, &[]);
+    let (result, lines) = watched("told", &parsed(WAITER), &[]);
     assert_eq!((result.status, &result.error), (Status::Completed, &None));
     assert_eq!(after(&lines, "quiescent w 10", 6), expected, "{lines:#?}");
     assert_eq!(group(&result, "w").last_exit_ns, 4 * MS + 1, "it had waited for 3 ms");
@@ -112,7 +102,7 @@ fn a_policy_that_keeps_the_waiting_to_itself_is_asked_for_them() {
         "enqueue w 64 on 0",
         "running w on 0",
     ];
-    let (result, lines) = watched("told", &workload(WAITER), None, &[("holds", 1)]);
+    let (result, lines) = watched("told", &parsed(WAITER), &[("holds", 1)]);
     assert_eq!((result.status, &result.error), (Status::Completed, &None));
     assert_eq!(after(&lines, "dequeue w 10", 8), expected, "{lines:#?}");
 }
@@ -125,7 +115,7 @@ name = "t"
 cpus = [0]
 program = [{ run = "1ms" }, { affinity = [1] }, { run = "1ms" }]
 "#;
-    let (result, lines) = watched("told", &workload(text), None, &[]);
+    let (result, lines) = watched("told", &parsed(text), &[]);
     let expected = [
         "stopping t 0",
         "quiescent t 10",
@@ -147,7 +137,7 @@ fn a_change_reaches_a_task_that_runs_on_another_cpu() {
 tasks = [{ name = "t", cpus = [1], program = [{ run = "10ms" }] }]
 affinity = [{ at = "3ms", task = "t", cpus = [0] }]
 "#;
-    let (result, _) = watched("told", &workload(text), None, &[]);
+    let (result, _) = watched("told", &parsed(text), &[]);
     let timeline = result.timeline.expect("asked for");
     assert_eq!(timeline, [(0, 3 * MS, 1, 1), (3 * MS, 10 * MS + 1, 0, 1)]);
 }
@@ -159,7 +149,7 @@ tasks = [{ name = "t", cpus = [0], program = [{ run = "10ms" }] }]
 hotplug = [{ at = "1ms", cpu = 1, state = "offline" }]
 affinity = [{ at = "3ms", task = "t", cpus = [1] }]
 "#;
-    let (result, lines) = watched("told", &workload(text), None, &[]);
+    let (result, lines) = watched("told", &parsed(text), &[]);
     assert_eq!(group(&result, "t").last_exit_ns, 10 * MS + 1);
     let masks = lines.iter().filter(|line| line.starts_with("set_cpumask"));
     assert_eq!(masks.count(), 1, "{lines:#?}");
@@ -179,7 +169,7 @@ hotplug = [{ at = "4ms", cpu = 1, state = "offline" }]
 
 #[test]
 fn tasks_of_a_cpu_that_goes_are_pushed_away_one_by_one() {
-    let (result, lines) = watched("told", &workload(THREE), None, &[]);
+    let (result, lines) = watched("told", &parsed(THREE), &[]);
     assert_eq!((result.status, &result.error), (Status::Completed, &None));
     let expected = [
         "stopping b 1",
@@ -209,7 +199,7 @@ hotplug = [
     { at = "6ms", cpu = 1, state = "online" },
 ]
 "#;
-    let (result, lines) = watched("told", &workload(text), None, &[]);
+    let (result, lines) = watched("told", &parsed(text), &[]);
     let expected = [
         "cpu_offline 1, online 11",
         "running t on 1",
@@ -232,7 +222,7 @@ fn whoever_sleeps_while_its_cpu_goes_wakes_up_on_another() {
 tasks = [{ name = "t", program = [{ run = "1ms" }, { sleep = "5ms" }, { run = "1ms" }] }]
 hotplug = [{ at = "3ms", cpu = 1, state = "offline" }]
 "#;
-    let (result, lines) = watched("told", &workload(text), None, &[]);
+    let (result, lines) = watched("told", &parsed(text), &[]);
     assert_eq!((result.status, &result.error), (Status::Completed, &None));
     // The policy still says CPU 1, and the kernel finds another one.
     assert!(lines.contains(&"enqueue t 1025 on 0".to_owned()), "{lines:#?}");
@@ -248,7 +238,7 @@ tasks = [{ name = "t", start = "2ms", program = [{ run = "1ms" }] }]
 hotplug = [{ at = "1ms", cpu = 1, state = "offline" }]
 "#;
     // Nobody is woken for the global queue, so a kick must do it; the one of CPU 1 does nothing.
-    let (result, _) = watched("told", &workload(text), None, &[("aims_at", 1), ("kicks", 1)]);
+    let (result, _) = watched("told", &parsed(text), &[("aims_at", 1), ("kicks", 1)]);
     assert_eq!((result.status, &result.error), (Status::Completed, &None));
     let timeline = result.timeline.expect("asked for");
     assert_eq!(timeline, [(2 * MS, 3 * MS + 1, 0, 1)]);
@@ -256,7 +246,7 @@ hotplug = [{ at = "1ms", cpu = 1, state = "offline" }]
 
 #[test]
 fn what_a_policy_forgets_on_a_cpu_that_is_gone_is_a_stall() {
-    let (result, _) = watched("told", &workload(THREE), None, &[("drains", 0)]);
+    let (result, _) = watched("told", &parsed(THREE), &[("drains", 0)]);
     let failure = result.error.expect("c is forgotten");
     assert_eq!(failure.kind, FailureKind::Stall);
     assert!(failure.message.contains("c[3] failed to run"), "{}", failure.message);
@@ -270,7 +260,7 @@ tasks = [{ name = "t", program = [{ run = "1ms" }] }]
 hotplug = [{ at = "1ms", cpu = 2, state = "offline" }]
 "#;
     let options = Options::default();
-    let refused = simulate(&shipped("fifo"), &costless(2, 1000), &workload(text), &options);
+    let refused = simulate(&shipped("fifo"), &costless(2, 1000), &parsed(text), &options);
     let error = refused.expect_err("there are CPUs 0 and 1").to_string();
     assert!(
         error.contains("`hotplug[0].cpu` is 2: CPU 2 goes offline at 1ms, and machine "),
@@ -289,7 +279,7 @@ hotplug = [
     { at = "8ms", cpu = 1, state = "online" },
 ]
 "#;
-    let (result, lines) = watched("untold", &workload(text), None, &[]);
+    let (result, lines) = watched("untold", &parsed(text), &[]);
     assert_eq!((result.status, &result.error), (Status::Completed, &None));
     assert_eq!(result.restarts, 2);
     let begin = ["init after 0 tasks", "init_task t, known 0", "init_task t, known 0"];
@@ -325,10 +315,10 @@ hotplug = [
 ]
 affinity = [{ at = "6ms", task = "t", cpus = [0, 2] }, { at = "25ms", task = "t", cpus = "all" }]
 "#;
-    let workload = workload(text);
+    let workload = parsed(text);
     for name in POLICIES {
         let policy = shipped(name);
-        let machine = crate::support::machine(3, 1000);
+        let machine = machine(3, 1000);
         let first = attempt(&policy, &machine, &workload, 7);
         assert_eq!((first.status, &first.error), (Status::Completed, &None), "{name}");
         let second = attempt(&policy, &machine, &workload, 7);
@@ -348,9 +338,9 @@ hotplug = [
     { at = "30ms", cpu = 1, state = "online" },
 ]
 "#;
-    let workload = workload(text);
+    let workload = parsed(text);
     for name in POLICIES {
-        let result = outcome(&shipped(name), &costless(2, 1000), &workload, None, &[]);
+        let result = outcome(name, &costless(2, 1000), &workload, None, &[]);
         assert_eq!(result.status, Status::Completed, "{name}");
         // 160 ms of work and four exits of 1 ns.
         assert_eq!(result.cpu_time_ns.work, 160 * MS, "{name}");
@@ -374,12 +364,11 @@ fn a_walk_may_give_back_tasks_of_a_cpu_that_is_long_gone() {
             { at = "21ms", cpu = 1, state = "offline" },
         ]
     "#;
-    let workload = workload(text);
+    let workload = parsed(text);
     for policy in POLICIES {
         let loaded = shipped(policy);
         let options = Options { timeline: true, ..Options::default() };
-        let result = simulate(&loaded, &costless(3, 1000), &workload, &options);
-        let result = result.unwrap_or_else(|error| panic!("{policy}: {error}"));
+        let result = attempt_with(&loaded, &costless(3, 1000), &workload, &options);
         assert_eq!((result.status, &result.error), (Status::Completed, &None), "{policy}");
         assert_eq!(group(&result, "t").count, 6, "{policy}");
     }
@@ -394,9 +383,7 @@ fn away_ns(at_ns: &[u64], hogs: u32) -> u64 {
         let state = if i % 2 == 0 { "offline" } else { "online" };
         text += &format!("[[hotplug]]\nat = \"{at_ns}ns\"\ncpu = 1\nstate = \"{state}\"\n");
     }
-    let (fifo, machine) = (shipped("fifo"), shipped_machine("osdl-2"));
-    let result = simulate(&fifo, &machine, &workload(&text), &Options::default());
-    let result = result.unwrap_or_else(|error| panic!("{at_ns:?}: {error}"));
+    let result = attempt(&shipped("fifo"), &shipped_machine("osdl-2"), &parsed(&text), 0);
     assert_eq!((result.status, &result.error), (Status::Completed, &None), "{at_ns:?}");
     result.cpu_time_ns.offline
 }
@@ -432,7 +419,7 @@ fn going_amid_exits() -> impl Iterator<Item = (u64, Workload)> {
             hotplug = [{{ at = "{at_us}us", cpu = 1, state = "offline" }}]
             "#
         );
-        (at_us, workload(&text))
+        (at_us, parsed(&text))
     })
 }
 
@@ -441,8 +428,7 @@ fn a_task_that_ends_while_its_policy_is_loaded_again_is_not_known_to_the_next() 
     let cfs_gavl = shipped("cfs_gavl");
     let machine = shipped_machine("osdl-2");
     for (at_us, workload) in going_amid_exits() {
-        let result = simulate(&cfs_gavl, &machine, &workload, &Options::default());
-        let result = result.unwrap_or_else(|error| panic!("{at_us} us: {error}"));
+        let result = attempt(&cfs_gavl, &machine, &workload, 0);
         assert_eq!((result.status, &result.error), (Status::Completed, &None), "{at_us} us");
     }
 }
@@ -451,7 +437,7 @@ fn a_task_that_ends_while_its_policy_is_loaded_again_is_not_known_to_the_next() 
 fn each_load_of_a_policy_says_farewell_to_the_tasks_that_it_was_told_of() {
     let machine = shipped_machine("osdl-2");
     for (at_us, workload) in going_amid_exits() {
-        let (result, lines) = watched_on(&machine, "untold", &workload, None, &[]);
+        let (result, lines) = watched_on(&machine, "untold", &workload, &[]);
         assert_eq!((result.status, result.restarts), (Status::Completed, 1), "{at_us} us");
         let begins = |line: &&String| line.starts_with("init after");
         assert_eq!(lines.iter().filter(begins).count(), 2, "{at_us} us");

@@ -3,7 +3,7 @@
 //! and the order that Linux 6.16 documents: whole cores first, then the same CPU, its cache, its
 //! node, any.
 
-use crate::support::{MS, costless, outcome, parsed, shipped, stays};
+use crate::support::{MS, costless, outcome, parsed, stays};
 use scenario::machine::{Cpu, Machine};
 
 /// Two nodes of two caches of two cores each, of one or two threads: CPUs 0 and 1 share a cache, 0
@@ -27,15 +27,13 @@ fn taken_by(machine: &Machine, busy: &[u32], more: &str) -> u32 {
     };
     let hogs: String = busy.iter().map(hog).collect();
     let text = format!(
-        r#"description = "one that wakes up"
-source = "own"
-[[tasks]]
+        r#"[[tasks]]
 name = "t"
 cpus = [5]
 program = [{{ run = "1ms" }}, {{ affinity = "all" }}, {{ sleep = "5ms" }}, {{ run = "1ms" }}]
 {hogs}{more}"#
     );
-    let result = outcome(&shipped("round_robin"), machine, &parsed(&text), None, &[]);
+    let result = outcome("round_robin", machine, &parsed(&text), None, &[]);
     let stays = stays(&result, "t");
     let woken = stays.iter().find(|stay| stay.0 > 2 * MS).expect("it wakes up");
     assert!((6 * MS..6 * MS + 10).contains(&woken.0), "an idle CPU takes it at once: {stays:?}");

@@ -35,22 +35,13 @@ fn is_ticks(ns: u64, ticks: u64) -> bool {
 
 #[test]
 fn equal_hogs_take_turns_of_60_ms() {
-    let linux_2_4 = shipped("linux_2_4");
     for nr in [2_u64, 3, 7] {
-        let names: Vec<String> = (0..nr).map(|i| format!("hog{i}")).collect();
-        let workload = together(names.iter().map(|name| hog(name, 0)).collect());
         for hz in [100, 250, 1000] {
-            let result = outcome(&linux_2_4, &machine(1, hz), &workload, 5 * S, &[]);
-            for name in &names {
-                assert_eq!(
-                    usual_stay_ticks(&result, name, hz),
-                    60 * u64::from(hz) / 1000,
-                    "{hz} Hz"
-                );
-                let gap_ns = longest_gap_ns(&result, name, S);
-                let others_ns = (nr - 1) * 60 * MS;
-                assert!(gap_ns >= others_ns - MS, "{name} of {nr} at {hz} Hz: {gap_ns}");
-                assert!(gap_ns <= others_ns + MS, "{name} of {nr} at {hz} Hz: {gap_ns}");
+            let got = turn_ticks("linux_2_4", nr, (1, hz), &[]);
+            assert_eq!(got, 60 * u64::from(hz) / 1000, "{hz} Hz");
+            let others_ns = (nr - 1) * 60 * MS;
+            for wait_ns in longest_waits_ns("linux_2_4", nr, hz, &[]) {
+                assert!(wait_ns.abs_diff(others_ns) <= MS, "{nr} hogs at {hz} Hz: {wait_ns}");
             }
         }
     }
@@ -58,10 +49,9 @@ fn equal_hogs_take_turns_of_60_ms() {
 
 #[test]
 fn shares_are_the_ticks_of_the_nice_values() {
-    let linux_2_4 = shipped("linux_2_4");
     for (a, b) in [(0, 0), (0, 1), (0, 5), (0, 10), (0, 19), (-20, 0), (-20, 19)] {
         let workload = together(vec![hog("a", a), hog("b", b)]);
-        let result = outcome(&linux_2_4, &machine(1, HZ), &workload, 60 * S, &[]);
+        let result = outcome("linux_2_4", &machine(1, HZ), &workload, 60 * S, &[]);
         let (ticks_a, ticks_b) = (granted_ticks(a) as f64, granted_ticks(b) as f64);
         let expected = ticks_b / (ticks_a + ticks_b);
         let got = share(&result, "b") / (share(&result, "a") + share(&result, "b"));
@@ -71,22 +61,18 @@ fn shares_are_the_ticks_of_the_nice_values() {
 
 #[test]
 fn ticks_granted_follow_the_tick_as_they_followed_hz() {
-    let linux_2_4 = shipped("linux_2_4");
-    let workload = together(vec![hog("a", 0), hog("b", 0)]);
     for (tick_ns, slice_ms) in [(10_000_000, 60), (4_000_000, 44), (2_000_000, 42), (1_000_000, 41)]
     {
-        let tunables = [("tick_ns", tick_ns)];
-        let result = outcome(&linux_2_4, &machine(1, 1000), &workload, 5 * S, &tunables);
-        assert_eq!(usual_stay_ticks(&result, "a", 1000), slice_ms, "tick of {tick_ns} ns");
+        let got = turn_ticks("linux_2_4", 2, (1, 1000), &[("tick_ns", tick_ns)]);
+        assert_eq!(got, slice_ms, "tick of {tick_ns} ns");
     }
 }
 
 #[test]
 fn in_an_epoch_the_lower_nice_value_runs_first() {
-    let linux_2_4 = shipped("linux_2_4");
     let nices = [("ten", 10), ("zero", 0), ("minus", -10)];
     let workload = together(nices.iter().map(|(name, nice)| hog(name, *nice)).collect());
-    let result = outcome(&linux_2_4, &machine(1, HZ), &workload, 10 * S, &[]);
+    let result = outcome("linux_2_4", &machine(1, HZ), &workload, 10 * S, &[]);
     let mut starts: Vec<(u64, &str)> = Vec::new();
     for (name, _) in nices {
         starts.extend(stays(&result, name).iter().map(|(start, _, _)| (*start, name)));
@@ -102,13 +88,12 @@ fn in_an_epoch_the_lower_nice_value_runs_first() {
 
 #[test]
 fn nobody_waits_longer_than_the_ticks_of_all_others_and_one_burst_of_a_sleeper() {
-    let linux_2_4 = shipped("linux_2_4");
     let others = [("minus", -20), ("ten", 10), ("nineteen", 19)];
     let mut tasks: Vec<TaskTemplate> = others.iter().map(|(name, nice)| hog(name, *nice)).collect();
     tasks.push(hog("zero", 0));
     let gap_ns = |tasks: &[TaskTemplate]| {
         let workload = together(tasks.to_vec());
-        let result = outcome(&linux_2_4, &machine(1, HZ), &workload, 60 * S, &[]);
+        let result = outcome("linux_2_4", &machine(1, HZ), &workload, 60 * S, &[]);
         longest_gap_ns(&result, "zero", S)
     };
     let counters_ns: u64 = others.iter().map(|(_, nice)| granted_ticks(*nice) * TICK_NS).sum();
@@ -116,7 +101,7 @@ fn nobody_waits_longer_than_the_ticks_of_all_others_and_one_burst_of_a_sleeper()
     assert!(got_ns.abs_diff(counters_ns) < MS, "{got_ns} for {counters_ns}");
     // Asleep through 3 epochs it has collected 11 ticks, and uses 10 of them at once. A tick that
     // it begins or ends within is charged to whoever runs at its end.
-    tasks.push(task("sleeper", 0, forever(&[sleep(697 * MS + 300 * US), run(100 * MS)])));
+    tasks.push(sleeper(0, 697 * MS + 300 * US, 100 * MS));
     let got_ns = gap_ns(&tasks);
     let bounds_ns = counters_ns + 100 * MS - TICK_NS..=counters_ns + 100 * MS + TICK_NS;
     assert!(bounds_ns.contains(&got_ns), "{got_ns} in {bounds_ns:?}");
@@ -124,30 +109,25 @@ fn nobody_waits_longer_than_the_ticks_of_all_others_and_one_burst_of_a_sleeper()
 
 #[test]
 fn who_ends_an_epoch_begins_the_next_if_it_has_its_own_address_space() {
-    let linux_2_4 = shipped("linux_2_4");
     let workload = together(vec![process(hog("a", 0)), process(hog("b", 0))]);
-    let result = outcome(&linux_2_4, &machine(1, HZ), &workload, 5 * S, &[]);
+    let result = outcome("linux_2_4", &machine(1, HZ), &workload, 5 * S, &[]);
     assert_eq!(usual_stay_ticks(&result, "a", HZ), 12);
     assert_eq!(usual_stay_ticks(&result, "b", HZ), 12);
 }
 
 #[test]
 fn a_sleeper_that_has_collected_ticks_preempts_a_hog_at_once() {
-    let linux_2_4 = shipped("linux_2_4");
-    let sleeper = task("sleeper", 0, forever(&[sleep(197 * MS + 300 * US), run(MS)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
-    let result = outcome(&linux_2_4, &machine(1, HZ), &workload, 20 * S, &[]);
+    let workload = together(vec![hog("hog", 0), sleeper(0, 197 * MS + 300 * US, MS)]);
+    let result = outcome("linux_2_4", &machine(1, HZ), &workload, 20 * S, &[]);
     assert!(result.wakeup_latency_ns.count > 90, "{:?}", result.wakeup_latency_ns);
     assert!(result.wakeup_latency_ns.p99 < 100 * US, "{:?}", result.wakeup_latency_ns);
 }
 
 #[test]
 fn the_nice_value_counts_beside_the_ticks() {
-    let linux_2_4 = shipped("linux_2_4");
     // Nice 10 collects 5 ticks and has 5 + 10; the hog, even with its last tick, 1 + 20.
-    let sleeper = task("sleeper", 10, forever(&[sleep(997 * MS + 300 * US), run(MS)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
-    let result = outcome(&linux_2_4, &machine(1, HZ), &workload, 100 * S, &[]);
+    let workload = together(vec![hog("hog", 0), sleeper(10, 997 * MS + 300 * US, MS)]);
+    let result = outcome("linux_2_4", &machine(1, HZ), &workload, 100 * S, &[]);
     let latency = result.wakeup_latency_ns;
     // What the hog has left: any part of 60 ms, in a sample of a hundred.
     assert!((20 * MS..40 * MS).contains(&latency.p50), "{latency:?}");
@@ -156,11 +136,10 @@ fn the_nice_value_counts_beside_the_ticks() {
 
 #[test]
 fn sleeping_through_epochs_collects_less_than_two_grants() {
-    let linux_2_4 = shipped("linux_2_4");
     // 6, 9, 10, 11, 11: what counter / 2 + 6 converges to.
     let sleeper = task("sleeper", 0, once(&[sleep(2 * S), run(S)]));
     let workload = together(vec![hog("hog", 0), sleeper]);
-    let result = outcome(&linux_2_4, &machine(1, HZ), &workload, 4 * S, &[]);
+    let result = outcome("linux_2_4", &machine(1, HZ), &workload, 4 * S, &[]);
     let long = stays(&result, "sleeper").into_iter().find(|(start, _, _)| *start > S);
     let (start, end, _) = long.expect("it wakes up");
     assert!(is_ticks(end - start, 11), "{}", end - start);
@@ -168,10 +147,9 @@ fn sleeping_through_epochs_collects_less_than_two_grants() {
 
 #[test]
 fn parent_and_child_share_the_parents_ticks() {
-    let linux_2_4 = shipped("linux_2_4");
     let parent = task("parent", 0, once(&[Op::Fork { template: 1 }, run(5 * S)]));
     let workload = workload_of(vec![parent, hog("child", 0)], 1);
-    let result = outcome(&linux_2_4, &machine(1, HZ), &workload, 60 * MS, &[]);
+    let result = outcome("linux_2_4", &machine(1, HZ), &workload, 60 * MS, &[]);
     // 6 ticks become 3 and 3, the first epoch.
     assert!(is_ticks(first_stay_ns(&result, "parent"), 3), "{:?}", stays(&result, "parent"));
     assert!(is_ticks(group(&result, "child").run_ns, 3), "{:?}", group(&result, "child"));
@@ -179,7 +157,6 @@ fn parent_and_child_share_the_parents_ticks() {
 
 #[test]
 fn a_childs_ticks_return_to_its_parent_up_to_a_limit() {
-    let linux_2_4 = shipped("linux_2_4");
     let fork = Op::Fork { template: 1 };
     let parent = task("parent", 0, once(&[fork, Op::Join, fork, Op::Join, run(5 * S)]));
     let child = task("child", 0, once(&[run(US)]));
@@ -187,7 +164,7 @@ fn a_childs_ticks_return_to_its_parent_up_to_a_limit() {
     let mut workload = workload_of(templates, 1);
     workload.initial.push(scenario::workload::InitialTask { template: 2, start_at_ns: 5 * MS });
     let first_long_stay_ns = |tunables: &[(&str, i64)]| {
-        let result = outcome(&linux_2_4, &machine(1, HZ), &workload, S, tunables);
+        let result = outcome("linux_2_4", &machine(1, HZ), &workload, S, tunables);
         let stays = stays(&result, "parent");
         stays.iter().map(|(start, end, _)| end - start).find(|ns| *ns > TICK_NS).expect("it runs")
     };
@@ -198,10 +175,9 @@ fn a_childs_ticks_return_to_its_parent_up_to_a_limit() {
 
 #[test]
 fn who_yields_loses_even_to_the_exhausted() {
-    let linux_2_4 = shipped("linux_2_4");
     let yielder = task("yielder", 0, forever(&[run(MS), Op::Yield]));
     let workload = together(vec![hog("hog", 0), yielder]);
-    let result = outcome(&linux_2_4, &machine(1, HZ), &workload, 20 * S, &[]);
+    let result = outcome("linux_2_4", &machine(1, HZ), &workload, 20 * S, &[]);
     // A millisecond for each 60 of the hog.
     let got = share(&result, "yielder");
     assert!((got * 61.0 - 1.0).abs() < 0.02, "{got}");
@@ -210,22 +186,20 @@ fn who_yields_loses_even_to_the_exhausted() {
 
 #[test]
 fn who_yields_alone_goes_on() {
-    let linux_2_4 = shipped("linux_2_4");
     let yielder = task("yielder", 0, forever(&[run(MS), Op::Yield]));
-    let result = outcome(&linux_2_4, &machine(2, HZ), &together(vec![yielder]), S, &[]);
+    let result = outcome("linux_2_4", &machine(2, HZ), &together(vec![yielder]), S, &[]);
     assert_eq!(result.switches, 1);
 }
 
 #[test]
 fn a_cpu_with_none_but_a_yielder_ends_no_epoch() {
-    let linux_2_4 = shipped("linux_2_4");
     // It yields 3 ms after each tick and sleeps through the next, so it uses up no ticks itself. If
     // its yields ended epochs, the hogs on the other CPU would have new ticks each 10 ms.
     let rounds = times(490, &[run(MS), Op::Yield, sleep(9 * MS)]);
     let yielder = pinned(task("yielder", 0, rounds), 0);
     let mut workload = together(vec![yielder, pinned(hog("a", 0), 1), pinned(hog("b", 0), 1)]);
     workload.initial[0].start_at_ns = 2 * MS;
-    let result = outcome(&linux_2_4, &costless(2, HZ), &workload, 5 * S, &[]);
+    let result = outcome("linux_2_4", &costless(2, HZ), &workload, 5 * S, &[]);
     for name in ["a", "b"] {
         assert_eq!(usual_stay_ticks(&result, name, HZ), 6, "{name}");
     }
@@ -234,10 +208,9 @@ fn a_cpu_with_none_but_a_yielder_ends_no_epoch() {
 
 #[test]
 fn an_epoch_that_another_cpu_ends_leaves_a_running_task_half_of_its_ticks() {
-    let linux_2_4 = shipped("linux_2_4");
     let names = ["a", "b", "c"];
     let workload = together(names.map(|name| hog(name, 0)).to_vec());
-    let result = outcome(&linux_2_4, &costless(2, HZ), &workload, 2 * S, &[]);
+    let result = outcome("linux_2_4", &costless(2, HZ), &workload, 2 * S, &[]);
     // The first two run out at 60 ms. One CPU takes the third; the other finds none but the
     // exhausted and ends the epoch, when the third has just begun: 6 / 2 + 6 ticks. Then it is the
     // third's CPU that finds none, and the third has 6 more and is better there than the other.
@@ -251,7 +224,6 @@ fn an_epoch_that_another_cpu_ends_leaves_a_running_task_half_of_its_ticks() {
 
 #[test]
 fn three_hogs_on_two_cpus_get_two_thirds_each() {
-    let linux_2_4 = shipped("linux_2_4");
     let names = ["a", "b", "c"];
     for separate in [false, true] {
         let hogs = names.iter().map(|name| TaskTemplate {
@@ -259,7 +231,7 @@ fn three_hogs_on_two_cpus_get_two_thirds_each() {
             ..hog(name, 0)
         });
         let workload = together(hogs.collect());
-        let result = outcome(&linux_2_4, &machine(2, HZ), &workload, 60 * S, &[]);
+        let result = outcome("linux_2_4", &machine(2, HZ), &workload, 60 * S, &[]);
         for name in names {
             let got = share(&result, name);
             assert!((got - 2.0 / 3.0).abs() < 0.02, "{name}: {got}");
@@ -272,25 +244,13 @@ const ELAPSED_TO_IDEAL: [f64; 9] = [1.0, 1.0, 1.07, 1.0, 1.04, 1.0, 1.03, 1.0, 1
 
 #[test]
 fn hogs_on_two_cpus_end_near_the_ideal_time() {
-    let linux_2_4 = shipped("linux_2_4");
-    for (nr, expected) in (1..).zip(ELAPSED_TO_IDEAL) {
-        for (work_ns, expected) in [(150 * MS, expected), (3 * S, 1.0)] {
-            let worker = task("worker", 0, once(&[run(work_ns)]));
-            let workload = together((0..nr).map(|_| worker.clone()).collect());
-            let result = outcome(&linux_2_4, &machine(2, HZ), &workload, 60 * S, &[]);
-            let ideal_ns = work_ns.max(nr * work_ns / 2);
-            let ratio = result.elapsed_ns as f64 / ideal_ns as f64;
-            assert!((ratio - expected).abs() < 0.03, "{nr} of {work_ns} ns: {ratio}");
-        }
-    }
+    assert_jobs_on_two_cpus_take("linux_2_4", HZ, ELAPSED_TO_IDEAL, 0.03);
 }
 
 #[test]
 fn a_wake_up_takes_an_idle_cpu_rather_than_preempt() {
-    let linux_2_4 = shipped("linux_2_4");
-    let sleeper = task("sleeper", -20, forever(&[sleep(7 * MS), run(MS)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
-    let result = outcome(&linux_2_4, &machine(2, HZ), &workload, 10 * S, &[]);
+    let workload = together(vec![hog("hog", 0), sleeper(-20, 7 * MS, MS)]);
+    let result = outcome("linux_2_4", &machine(2, HZ), &workload, 10 * S, &[]);
     assert_eq!(group(&result, "hog").switches, 1);
     assert!(group(&result, "sleeper").migrations <= 1, "{:?}", group(&result, "sleeper"));
     assert!(result.wakeup_latency_ns.p99 < OVERHEAD_NS_MAX, "{:?}", result.wakeup_latency_ns);
@@ -298,7 +258,6 @@ fn a_wake_up_takes_an_idle_cpu_rather_than_preempt() {
 
 #[test]
 fn a_wake_up_prefers_the_cpu_it_ran_on_then_the_one_idle_for_longest() {
-    let linux_2_4 = shipped("linux_2_4");
     let blip = |name: &str, cpu| pinned(task(name, 0, once(&[run(MS)])), cpu);
     let sleeper =
         task("sleeper", 0, once(&[run(MS), sleep(50 * MS), run(MS), sleep(50 * MS), run(MS)]));
@@ -308,20 +267,19 @@ fn a_wake_up_prefers_the_cpu_it_ran_on_then_the_one_idle_for_longest() {
     for (initial, ms) in workload.initial.iter_mut().zip([20, 5, 10, 15, 90]) {
         initial.start_at_ns = ms * MS;
     }
-    let result = outcome(&linux_2_4, &machine(4, HZ), &workload, S, &[]);
+    let result = outcome("linux_2_4", &machine(4, HZ), &workload, S, &[]);
     let cpus: Vec<u32> = stays(&result, "sleeper").iter().map(|(_, _, cpu)| *cpu).collect();
     assert_eq!(cpus, [0, 0, 2]);
 }
 
 #[test]
 fn the_affinity_bonus_keeps_tasks_on_their_cpus() {
-    let linux_2_4 = shipped("linux_2_4");
     let mut tasks: Vec<TaskTemplate> = (0..4).map(|_| process(hog("hog", 0))).collect();
     tasks.extend([process(noise()), process(noise())]);
     let workload = together(tasks);
     let migrations = |bonus: i64| {
         let tunables = [("affinity_bonus", bonus)];
-        let result = outcome(&linux_2_4, &machine(2, HZ), &workload, 30 * S, &tunables);
+        let result = outcome("linux_2_4", &machine(2, HZ), &workload, 30 * S, &tunables);
         group(&result, "hog").migrations
     };
     let (with, without) = (migrations(15), migrations(0));
@@ -341,9 +299,8 @@ fn messages(sync_wakeups: bool) -> Workload {
 
 #[test]
 fn a_synchronous_wake_up_tells_no_idle_cpu() {
-    let linux_2_4 = shipped("linux_2_4");
     for (sync, ns) in [(true, 4_800 * US..5_000 * US), (false, 0..OVERHEAD_NS_MAX)] {
-        let result = outcome(&linux_2_4, &machine(2, HZ), &messages(sync), S, &[]);
+        let result = outcome("linux_2_4", &machine(2, HZ), &messages(sync), S, &[]);
         let receiver = group(&result, "receiver");
         let mean_wait_ns = receiver.wait_ns / receiver.switches;
         assert!(ns.contains(&mean_wait_ns), "sync {sync}: {mean_wait_ns} ns");
@@ -352,8 +309,7 @@ fn a_synchronous_wake_up_tells_no_idle_cpu() {
 
 #[test]
 fn a_pick_costs_in_proportion_to_those_who_wait() {
-    let linux_2_4 = shipped("linux_2_4");
-    let [few, some, many] = [20, 40, 80].map(|nr| pick_cost_ns(&linux_2_4, nr));
+    let [few, some, many] = [20, 40, 80].map(|nr| pick_cost_ns("linux_2_4", nr, &[]));
     let ratio = (many - some) / (some - few);
     assert!((ratio / 2.0 - 1.0).abs() < 0.03, "{few} {some} {many}");
     let per_task_ns = (many - some) / 40.0;
@@ -363,10 +319,9 @@ fn a_pick_costs_in_proportion_to_those_who_wait() {
 
 #[test]
 fn a_new_nice_value_counts_from_the_next_epoch_on() {
-    let linux_2_4 = shipped("linux_2_4");
     let changing = task("changing", 0, once(&[run(3 * S), Op::Nice(10), run(100 * S)]));
     let workload = together(vec![hog("zero", 0), changing]);
-    let result = outcome(&linux_2_4, &machine(1, HZ), &workload, 30 * S, &[]);
+    let result = outcome("linux_2_4", &machine(1, HZ), &workload, 30 * S, &[]);
     // Half of 6 seconds; then 3 ticks of 9.
     let expected_s = 3.0 + 24.0 / 3.0;
     let got_s = group(&result, "changing").run_ns as f64 / 1e9;
@@ -375,14 +330,12 @@ fn a_new_nice_value_counts_from_the_next_epoch_on() {
 
 #[test]
 fn a_task_that_blocks_pays_with_its_ticks_for_the_pick_of_the_next() {
-    let linux_2_4 = shipped("linux_2_4");
     let share_of_prompt_wakeups = |step_ns: u64| {
         let mut machine = machine(1, HZ);
         machine.costs.scan_step_ns = step_ns;
-        let sleeper = task("sleeper", 0, forever(&[sleep(50 * MS), run(10 * US)]));
         let mut tasks = vec![hog("hog", 0); 12];
-        tasks.push(sleeper);
-        let result = outcome(&linux_2_4, &machine, &together(tasks), 3 * S, &[]);
+        tasks.push(sleeper(0, 50 * MS, 10 * US));
+        let result = outcome("linux_2_4", &machine, &together(tasks), 3 * S, &[]);
         let stays = stays(&result, "sleeper");
         // Whoever is not let in at once waits for the end of a hog's turn of 60 ms or more.
         let prompt = stays.windows(2).filter(|pair| pair[1].0 - pair[0].1 < 80 * MS).count();

@@ -3,10 +3,9 @@
 //! strictly. They stand in the files of `mistakes/`: behind `===` what is said of one, or why it is
 //! known not to be found; behind `---` what follows is of a part of it.
 
-use crate::support::{MS, compile_text, costless, once, run, task, together};
+use crate::support::*;
 use policy::Policy;
-use scenario::workload::{Amount, Op};
-use simulator::{Options, simulate};
+use simulator::Options;
 use std::fmt::Write;
 
 /// Of the mistakes, how many percent must be found.
@@ -100,13 +99,8 @@ void BPF_STRUCT_OPS(wrong_enqueue, struct task_struct *p, u64 enq_flags)
 
 /// What a strict run of two tasks on one CPU ends with.
 fn said(policy: &Policy) -> String {
-    let works = once(&[run(MS), Op::Sleep(Amount::Fixed(3 * MS)), run(MS)]);
-    let workload = together(vec![task("one", 0, works.clone()), task("two", 0, works)]);
     let options = Options { strict: true, ..Options::default() };
-    match simulate(policy, &costless(1, 1000), &workload, &options) {
-        Ok(result) => result.error.map_or(String::new(), |failure| failure.message),
-        Err(error) => error.to_string(),
-    }
+    said_at_end(policy, &[run(MS), sleep(3 * MS), run(MS)], &options)
 }
 
 #[test]

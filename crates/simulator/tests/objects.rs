@@ -1,10 +1,10 @@
 //! Goal: what a policy does that no program may do ends its run, with the line; and strictly run,
 //! sound policies do the same.
 
-use crate::support::{MS, POLICIES, compile, compile_text, costless, once, run, task, together};
+use crate::support::*;
 use policy::Policy;
 use scenario::random_scenario;
-use simulator::{Options, Status, simulate};
+use simulator::Options;
 
 /// Random scenarios for each policy that run strictly; `STRICT_SCENARIOS` says another number.
 const STRICT_SCENARIOS: u64 = 4;
@@ -14,7 +14,7 @@ fn every_policy_and_set_does_the_same_strictly_in_random_scenarios() {
     let given = std::env::var("STRICT_SCENARIOS").ok().and_then(|text| text.parse().ok());
     let scenarios: u64 = given.unwrap_or(STRICT_SCENARIOS);
     for name in POLICIES {
-        let policy = compile(&format!("policies/{name}.bpf.c"));
+        let policy = shipped(name);
         let sets = policy.sets.iter().map(|set| set.values.clone());
         let tunables: Vec<_> = std::iter::once(Default::default()).chain(sets).collect();
         for seed in 0..scenarios {
@@ -22,8 +22,8 @@ fn every_policy_and_set_does_the_same_strictly_in_random_scenarios() {
             let tunables = tunables[seed as usize % tunables.len()].clone();
             let plain = Options { seed, tunables, ..Options::default() };
             let strict = Options { strict: true, ..plain.clone() };
-            let run = |options| simulate(&policy, &machine, &workload, options).expect("it runs");
-            let (plain, strict) = (run(&plain), run(&strict));
+            let [plain, strict] =
+                [plain, strict].map(|options| attempt_with(&policy, &machine, &workload, &options));
             assert_eq!(plain.error, strict.error, "{name}, seed {seed}");
             assert_eq!(plain.digest, strict.digest, "{name}, seed {seed}");
         }
@@ -49,23 +49,13 @@ fn with_mistake(before: &str, mistake: &str) -> Policy {
 
 /// What a run ends with, translated and interpreted.
 fn said(policy: &Policy) -> String {
-    let texts = [false, true].map(|interpreted| said_when(policy, interpreted));
+    let texts = [false, true].map(|interpreted| {
+        let options = Options { interpreted, ..Options::default() };
+        said_at_end(policy, &[run(MS)], &options)
+    });
     assert_eq!(texts[0], texts[1]);
     let [text, _] = texts;
     text
-}
-
-fn said_when(policy: &Policy, interpreted: bool) -> String {
-    let workload =
-        together(vec![task("one", 0, once(&[run(MS)])), task("two", 0, once(&[run(MS)]))]);
-    let options = Options { interpreted, ..Options::default() };
-    match simulate(policy, &costless(1, 1000), &workload, &options) {
-        Ok(result) => {
-            assert!(result.error.is_some() || result.status == Status::Completed);
-            result.error.map_or(String::new(), |failure| failure.message)
-        }
-        Err(error) => error.to_string(),
-    }
 }
 
 #[test]
@@ -212,7 +202,8 @@ fn keys_of_a_hash_take_room_besides_their_values() {
     let policy = with_mistake(&maps, &fill);
     // Keys have 512 bytes, values 8, and an entry 96 more; nine lines are for variables.
     let keys = ((47 << 20) - 9 * 64) / (512 + 8 + 96);
-    assert_eq!(said_when(&policy, false), format!("scx_bpf_error ({keys} keys)"));
+    let said = said_at_end(&policy, &[run(MS)], &Options::default());
+    assert_eq!(said, format!("scx_bpf_error ({keys} keys)"));
 }
 
 /// Source of the numbers: Linux, kernel/bpf/arraymap.c, hashtab.c, helpers.c, bpf_task_storage.c.

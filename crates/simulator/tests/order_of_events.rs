@@ -3,7 +3,7 @@
 //! another one that takes the same lock at every moment of it: waits are as short as the critical
 //! sections.
 
-use crate::support::{US, costless, outcome, parsed, shipped, stays};
+use crate::support::{US, costless, outcome, parsed, stays};
 use scenario::machine::Machine;
 use scenario::workload::Workload;
 use simulator::Status;
@@ -25,8 +25,6 @@ fn two_cpus() -> Machine {
 fn met_by_another_cpu(tasks: &str, start_us: u64) -> Workload {
     parsed(&format!(
         r#"
-description = "CPU 0 is inside something long when a task comes to CPU 1"
-source = "own"
 [[tasks]]
 name = "busy"
 cpus = [1]
@@ -45,7 +43,7 @@ program = [{{ run = "1ms" }}]
 fn lock_waits(machine: &Machine, tasks: &str) -> (u64, usize) {
     let waits = (1000..1250).map(|start_us| {
         let workload = met_by_another_cpu(tasks, start_us);
-        let result = outcome(&shipped("round_robin"), machine, &workload, END_NS, &[]);
+        let result = outcome("round_robin", machine, &workload, END_NS, &[]);
         assert_eq!((result.status, &result.error), (Status::Stopped, &None));
         result.cpu_time_ns.lock_wait
     });
@@ -123,9 +121,9 @@ fn waking_many_is_as_many_critical_sections_as_there_are_tasks() {
 fn whoever_wakes_many_is_preempted_when_all_are_awake() {
     let mut machine = costless(1, HZ);
     machine.costs.wakeup_ns = 20 * US;
-    let workload = parsed(&format!("description = \"one CPU\"\nsource = \"own\"\n{OPENER}"));
+    let workload = parsed(OPENER);
     // The first waiter has by far the better priority, and must wait all the same.
-    let result = outcome(&shipped("o1"), &machine, &workload, END_NS, &[]);
+    let result = outcome("o1", &machine, &workload, END_NS, &[]);
     let opened = stays(&result, "opener");
     let woken_ns = 10 * 20 * US;
     assert_eq!(opened.len(), 1, "{opened:?}");
@@ -138,8 +136,6 @@ fn whoever_wakes_many_is_preempted_when_all_are_awake() {
 fn whoever_drains_a_channel_wakes_those_who_wait_then_and_nobody_else() {
     // Two drain it in turn; who has been woken by one and waits again is not the other's to wake.
     let text = r#"
-description = "twenty senders, two receivers, room for one message"
-source = "own"
 stop = "200ms"
 [channels.pipe]
 capacity_bytes = 100
@@ -154,7 +150,7 @@ program = [{ repeat = "forever", do = [{ recv = "pipe", bytes = 100 }] }]
 "#;
     let mut machine = costless(4, HZ);
     machine.costs.wakeup_ns = 20 * US;
-    let result = outcome(&shipped("round_robin"), &machine, &parsed(text), None, &[]);
+    let result = outcome("round_robin", &machine, &parsed(text), None, &[]);
     // While one wakes half of them the other half blocks again, so a message costs about ten
     // wake-ups; were all woken who block meanwhile, it would cost nearly twenty.
     let per_message = result.wakeups / result.messages;
@@ -164,8 +160,6 @@ program = [{ repeat = "forever", do = [{ recv = "pipe", bytes = 100 }] }]
 #[test]
 fn who_wakes_a_better_one_on_its_own_cpu_is_preempted_before_it_does_anything_else() {
     let text = r#"
-description = "a waker that would sleep next"
-source = "own"
 [gates.gate]
 [[tasks]]
 name = "better"
@@ -177,7 +171,7 @@ start = "1ms"
 program = [{ run = "1ms" }, { wake = "gate" }, { sleep = "10ms" }]
 "#;
     for policy in ["o1", "cfs", "bfs", "linux_2_4"] {
-        let result = outcome(&shipped(policy), &costless(1, HZ), &parsed(text), None, &[]);
+        let result = outcome(policy, &costless(1, HZ), &parsed(text), None, &[]);
         // It is preempted; then it goes to sleep; then it ends.
         assert_eq!(stays(&result, "waker").len(), 3, "{policy}");
     }
@@ -186,8 +180,6 @@ program = [{ run = "1ms" }, { wake = "gate" }, { sleep = "10ms" }]
 #[test]
 fn timers_that_one_interrupt_serves_wake_all_their_tasks_before_the_cpu_picks() {
     let text = r#"
-description = "two that sleep until the same instant, the one with the lesser priority first"
-source = "own"
 [[tasks]]
 name = "worse"
 nice = 19
@@ -200,7 +192,7 @@ program = [{ sleep = "10ms" }, { run = "1ms" }]
     let mut machine = costless(1, HZ);
     // They fell asleep a ns after one another; the first one's interrupt is still being served.
     machine.costs.timer_ns = US;
-    let result = outcome(&shipped("o1"), &machine, &parsed(text), None, &[]);
+    let result = outcome("o1", &machine, &parsed(text), None, &[]);
     let [worse, better] = ["worse", "better"].map(|name| stays(&result, name));
     // Each goes to sleep, and then runs once: nobody is preempted having just begun.
     assert_eq!((worse.len(), better.len()), (2, 2), "{worse:?} {better:?}");

@@ -1,9 +1,9 @@
 //! Goal: objects that other people's headers and linkers make run where what they call is there,
 //! and are told by name what is not. Method: small policies with one such construct each.
 
-use crate::support::{MS, Printed, compile_text, costless, once, run, task, together};
+use crate::support::*;
 use policy::Policy;
-use simulator::{Options, simulate};
+use simulator::Options;
 
 const INSERTS: &str = "scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);";
 
@@ -38,15 +38,9 @@ fn built(before: &str, enqueue: &str, members: &str) -> Policy {
 /// What a run of it ends with, and what it prints.
 fn said(before: &str, enqueue: &str, members: &str) -> (String, Vec<String>) {
     let policy = built(before, enqueue, members);
-    let workload =
-        together(vec![task("one", 0, once(&[run(MS)])), task("two", 0, once(&[run(MS)]))]);
     let printed = Printed::default();
     let options = Options { prints: Some(printed.show()), ..Options::default() };
-    let text = match simulate(&policy, &costless(1, 1000), &workload, &options) {
-        Ok(result) => result.error.map_or(String::new(), |failure| failure.message),
-        Err(error) => error.to_string(),
-    };
-    (text, printed.lines())
+    (said_at_end(&policy, &[run(MS)], &options), printed.lines())
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Goal: what a policy prints is passed on to whoever watches, with task, CPU and time, and never
 //! changes the run. Method: a policy that prints on each `enqueue`, watched and not.
 
-use crate::support::{MS, Printed, compile, costless, hog, together};
-use simulator::{Options, PRINTS_MAX, RunResult, simulate};
+use crate::support::*;
+use simulator::{Options, PRINTS_MAX, RunResult};
 
 /// A run, and what was printed in it.
 fn watched(tasks: usize, until_ns: u64, is_shown: bool) -> (RunResult, Vec<String>) {
@@ -11,8 +11,8 @@ fn watched(tasks: usize, until_ns: u64, is_shown: bool) -> (RunResult, Vec<Strin
     let policy = compile("crates/simulator/tests/corners/prints.bpf.c");
     let workload = together((0..tasks).map(|_| hog("hog", 0)).collect());
     let options = Options { until_ns: Some(until_ns), prints, ..Options::default() };
-    let result = simulate(&policy, &costless(1, 1000), &workload, &options);
-    (result.unwrap_or_else(|error| panic!("{error}")), printed.lines())
+    let result = attempt_with(&policy, &costless(1, 1000), &workload, &options);
+    (result, printed.lines())
 }
 
 #[test]

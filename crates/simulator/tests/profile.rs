@@ -1,15 +1,14 @@
 //! Goal: a profile counts each instruction of the policy once, and changes nothing. Method: sums
 //! that must agree, and a policy of which ten instructions more are written down.
 
-use crate::support::{MS, POLICIES, compile, compile_text, costless, hog, shipped, together};
+use crate::support::*;
 use policy::Policy;
-use simulator::{Options, Profile, RunResult, simulate};
+use simulator::{Options, Profile, RunResult};
 
 fn profiled(policy: &Policy, profile: bool, until_ns: u64) -> RunResult {
     let workload = together((0..5).map(|nice| hog("hog", nice)).collect());
     let options = Options { until_ns: Some(until_ns), profile, ..Options::default() };
-    let result = simulate(policy, &costless(2, 1000), &workload, &options);
-    result.unwrap_or_else(|error| panic!("{error}"))
+    attempt_with(policy, &costless(2, 1000), &workload, &options)
 }
 
 fn profile_of(policy: &Policy) -> Profile {
@@ -57,16 +56,13 @@ fn ten_instructions_more_are_ten_more_of_each_call_and_of_their_line() {
 #[test]
 fn a_policy_that_is_loaded_again_is_counted_on() {
     let text = r#"
-description = "own"
-source = "own"
 tasks = [{ name = "t", count = 3, program = [{ run = "30ms" }] }]
 hotplug = [{ at = "10ms", cpu = 1, state = "offline" }]
 "#;
     let policy = compile("crates/simulator/tests/hotplug/untold.bpf.c");
     let options = Options { profile: true, ..Options::default() };
-    let workload = crate::support::parsed(text);
-    let result = simulate(&policy, &costless(2, 1000), &workload, &options);
-    let result = result.unwrap_or_else(|error| panic!("{error}"));
+    let workload = parsed(text);
+    let result = attempt_with(&policy, &costless(2, 1000), &workload, &options);
     assert_eq!(result.restarts, 1);
     let Profile { operations, lines } = result.profile.expect("it was asked for");
     let init = operations.iter().find(|one| one.operation == "init_task");

@@ -3,7 +3,7 @@
 //! published tables. docs/experiments.md has the whole of both studies and explains the misses.
 
 use crate::support::*;
-use simulator::{Options, Status, simulate};
+use simulator::{Options, Status};
 use std::fs;
 
 /// The counter test draws its children's start-up from the seed.
@@ -21,11 +21,10 @@ fn seconds(
     tunables: &[(&str, i64)],
 ) -> f64 {
     let (loaded, mut settled) = shipped_with_set(policy);
-    settled.extend(tunables.iter().map(|(name, value)| (name.to_string(), *value)));
+    settled.extend(settings(tunables));
     let options = Options { seed, tunables: settled, ..Options::default() };
     let workload = shipped_workload(workload, parameters);
-    let result = simulate(&loaded, &shipped_machine(machine), &workload, &options)
-        .unwrap_or_else(|error| panic!("{policy}: {error}"));
+    let result = attempt_with(&loaded, &shipped_machine(machine), &workload, &options);
     assert_eq!(result.status, Status::Completed, "{policy}: {:?}", result.error);
     result.makespan_ns as f64 / S as f64
 }

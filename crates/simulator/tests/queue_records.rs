@@ -1,14 +1,14 @@
 //! Goal: an exact queue can repeat what is recorded of every dispatch queue, so what left first
 //! there leaves first here. Method: a red-black tree plays every record of every policy.
 
-use crate::support::{POLICIES, shipped, shipped_machine, shipped_workload};
+use crate::support::*;
 use runqueue::{RedBlackTree, RunQueue};
-use simulator::{Options, QueueOperation, QueueRecord, RunResult, simulate};
+use simulator::{Options, QueueOperation, QueueRecord, RunResult};
 
 fn recorded(policy: &str, workload: &str, parameters: &[(&str, &str)], queues: bool) -> RunResult {
     let options = Options { seed: 3, queues, ..Options::default() };
     let (machine, workload) = (shipped_machine("osdl-4"), shipped_workload(workload, parameters));
-    let result = simulate(&shipped(policy), &machine, &workload, &options).expect("it begins");
+    let result = attempt_with(&shipped(policy), &machine, &workload, &options);
     assert_eq!(result.error, None, "{policy}");
     result
 }

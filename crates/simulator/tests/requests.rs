@@ -4,18 +4,13 @@
 
 use crate::support::*;
 use scenario::workload::{Amount, NO_DEADLINE_NS, Op, Workload};
-use simulator::{RequestGroup, RunResult};
+use simulator::RunResult;
 
 /// What a system call takes at least.
 const CALL_NS: u64 = 1;
 
 fn run_of(workload: &Workload, nr_cpus: usize) -> RunResult {
-    outcome(&shipped("fifo"), &costless(nr_cpus, 1000), workload, None, &[])
-}
-
-fn requests<'a>(result: &'a RunResult, name: &str) -> &'a RequestGroup {
-    let found = result.requests.iter().find(|group| group.name == name);
-    found.unwrap_or_else(|| panic!("no requests of {name}: {:?}", result.requests))
+    outcome("fifo", &costless(nr_cpus, 1000), workload, None, &[])
 }
 
 const fn release(every_ns: u64, deadline_ns: u64) -> Op {

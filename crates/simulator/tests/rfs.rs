@@ -11,14 +11,12 @@ const GRANULARITY_NS: u64 = 2 * MS;
 const LIMIT_NS: u64 = 20 * MS;
 const HZ: u32 = 1000;
 const TICK_NS: u64 = MS;
-const SWITCH_NS_MAX: u64 = 10 * US;
 
 #[test]
 fn shares_are_proportional_to_weights() {
-    let rfs = shipped("rfs");
     for hz in [1000, 250] {
         for nice in -20..=19 {
-            let got = share_to_weight(&rfs, nice, (hz, 60), &[]);
+            let got = share_to_weight("rfs", nice, (hz, 60), &[]);
             assert!((got - 1.0).abs() < 0.015, "{hz} Hz, nice {nice}: {got}");
         }
     }
@@ -28,7 +26,7 @@ fn shares_are_proportional_to_weights() {
 fn a_nice_15_hog_has_the_3_4_percent_that_cfs_withheld() {
     // `cfs_2007.rs` shows the 0.7 % of 2.6.23 with the same machine and tasks.
     let workload = together(vec![hog("zero", 0), hog("other", 15)]);
-    let result = outcome(&shipped("rfs"), &machine(1, 250), &workload, 60 * S, &[]);
+    let result = outcome("rfs", &machine(1, 250), &workload, 60 * S, &[]);
     let other_ns = group(&result, "other").run_ns as f64;
     let got = 100.0 * other_ns / (other_ns + group(&result, "zero").run_ns as f64);
     assert!((got / (100.0 * 36.0 / 1060.0) - 1.0).abs() < 0.01, "{got} %");
@@ -56,7 +54,7 @@ fn no_error_grows_with_the_number_of_switches() {
         together(named.iter().map(|(name, nice)| task(name, *nice, polite.clone())).collect());
     // All begin at one time, or what a start is debited would be the largest difference.
     let error_after_ns = |policy: &str, tunables: &[(&str, i64)], duration_ns| {
-        let result = outcome(&shipped(policy), &costless(1, HZ), &workload, duration_ns, tunables);
+        let result = outcome(policy, &costless(1, HZ), &workload, duration_ns, tunables);
         error_ns(&result, &named)
     };
     let exact = [("start_debit", 0)];
@@ -74,24 +72,13 @@ fn no_error_grows_with_the_number_of_switches() {
 
 #[test]
 fn equal_hogs_take_turns_of_n_to_n_minus_1_granularities() {
-    let rfs = shipped("rfs");
-    for nr in [2_u64, 3, 4, 8] {
-        let workload = together((0..nr).map(|_| hog("hog", 0)).collect());
-        let result = outcome(&rfs, &machine(1, 10_000), &workload, 10 * S, &[]);
-        let mean_ns = 10 * S / stays(&result, "hog").len() as u64;
-        let expected_ns = GRANULARITY_NS * nr / (nr - 1);
-        let bounds_ns = expected_ns..=expected_ns + 100 * US + SWITCH_NS_MAX;
-        assert!(bounds_ns.contains(&mean_ns), "{nr} hogs: {mean_ns} in {bounds_ns:?}");
-    }
+    assert_turns_are_n_to_n_minus_1_granularities("rfs", GRANULARITY_NS);
 }
 
 #[test]
 fn turns_grow_with_the_logarithm_of_the_number_of_cpus() {
-    let rfs = shipped("rfs");
     for (nr_cpus, factor) in [(1, 1), (2, 2), (4, 3), (8, 4)] {
-        let workload = together(vec![pinned(hog("a", 0), 0), pinned(hog("b", 0), 0)]);
-        let result = outcome(&rfs, &machine(nr_cpus, 10_000), &workload, 5 * S, &[]);
-        let got = usual_stay_ticks(&result, "a", 10_000);
+        let got = turn_ticks("rfs", 2, (nr_cpus, 10_000), &[]);
         assert_eq!(got, factor * 2 * GRANULARITY_NS / (100 * US) + 1, "{nr_cpus} CPUs");
     }
 }
@@ -100,14 +87,12 @@ fn turns_grow_with_the_logarithm_of_the_number_of_cpus() {
 fn beside_cfs_devel_equal_hogs_are_within_ticks_and_others_within_a_turn() {
     // Half of the turn that CFS gives to two hogs: one's lead is the other's lag.
     let five = [("granularity_ns", 5_000_000)];
-    let cfs = shipped("cfs");
     for nices in [[0, 0], [0, 5], [-5, 0]] {
         let workload = together(vec![hog("first", nices[0]), hog("second", nices[1])]);
         let of = |policy: &str, tunables: &[(&str, i64)]| {
-            outcome(&shipped(policy), &machine(1, HZ), &workload, 20 * S, tunables)
+            outcome(policy, &machine(1, HZ), &workload, 20 * S, tunables)
         };
-        let devel = values_of_set(&cfs, "cfs-devel");
-        let (rfs, cfs) = (of("rfs", &five), of("cfs", &devel));
+        let (rfs, cfs) = (of("rfs", &five), of("cfs@cfs-devel", &[]));
         for name in ["first", "second"] {
             let difference_ns = group(&rfs, name).run_ns.abs_diff(group(&cfs, name).run_ns);
             let turns = [&rfs, &cfs].map(|result| usual_stay_ticks(result, name, HZ));
@@ -124,26 +109,19 @@ fn beside_cfs_devel_equal_hogs_are_within_ticks_and_others_within_a_turn() {
 
 #[test]
 fn nobody_waits_longer_than_the_turns_of_all_others() {
-    let rfs = shipped("rfs");
     for nr in [2_u64, 5, 16, 40] {
-        let names: Vec<String> = (0..nr).map(|i| format!("hog{i}")).collect();
-        let workload = together(names.iter().map(|name| hog(name, 0)).collect());
-        let result = outcome(&rfs, &machine(1, HZ), &workload, 10 * S, &[]);
-        for name in &names {
-            let gap_ns = longest_gap_ns(&result, name, S);
-            let bound_ns = (nr - 1) * 2 * (GRANULARITY_NS + TICK_NS);
-            assert!(gap_ns <= bound_ns, "{name} of {nr}: {gap_ns} > {bound_ns}");
+        let bound_ns = (nr - 1) * 2 * (GRANULARITY_NS + TICK_NS);
+        for wait_ns in longest_waits_ns("rfs", nr, HZ, &[]) {
+            assert!(wait_ns <= bound_ns, "{nr} hogs: {wait_ns} > {bound_ns}");
         }
     }
 }
 
 #[test]
 fn a_waking_sleeper_preempts_a_hog_unless_the_granularity_forbids_it() {
-    let rfs = shipped("rfs");
-    let sleeper = task("sleeper", 0, forever(&[sleep(97 * MS + 300 * US), run(MS)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
+    let workload = together(vec![hog("hog", 0), sleeper(0, 97 * MS + 300 * US, MS)]);
     let latency = |tunables: &[(&str, i64)]| {
-        outcome(&rfs, &machine(1, HZ), &workload, 20 * S, tunables).wakeup_latency_ns
+        outcome("rfs", &machine(1, HZ), &workload, 20 * S, tunables).wakeup_latency_ns
     };
     let usual = latency(&[]);
     assert!(usual.count > 150, "{usual:?}");
@@ -154,12 +132,10 @@ fn a_waking_sleeper_preempts_a_hog_unless_the_granularity_forbids_it() {
 
 #[test]
 fn a_sleeper_starts_at_most_the_limit_behind_the_average() {
-    let rfs = shipped("rfs");
-    let sleeper = task("sleeper", 0, forever(&[sleep(S), run(300 * MS)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
+    let workload = together(vec![hog("hog", 0), sleeper(0, S, 300 * MS)]);
     for limit_ns in [0, LIMIT_NS, 2 * LIMIT_NS] {
         let tunables = [("limit_ns", limit_ns as i64)];
-        let result = outcome(&rfs, &machine(1, HZ), &workload, 20 * S, &tunables);
+        let result = outcome("rfs", &machine(1, HZ), &workload, 20 * S, &tunables);
         let gap_ns = longest_gap_ns(&result, "hog", 0);
         // Until it is a granularity ahead, or for a turn as later on; each to the next tick.
         let expected_ns = (limit_ns + GRANULARITY_NS).max(2 * GRANULARITY_NS);
@@ -170,12 +146,11 @@ fn a_sleeper_starts_at_most_the_limit_behind_the_average() {
 
 #[test]
 fn a_new_task_waits_for_a_turn_unless_it_starts_where_its_parent_is() {
-    let rfs = shipped("rfs");
     let parent = task("parent", 0, once(&[run(50 * MS), Op::Fork { template: 1 }, run(S)]));
     let workload = workload_of(vec![parent, hog("child", 0)], 1);
     let start_ns = |debit: i64| {
         let tunables = [("start_debit", debit)];
-        let result = outcome(&rfs, &machine(1, 10_000), &workload, 500 * MS, &tunables);
+        let result = outcome("rfs", &machine(1, 10_000), &workload, 500 * MS, &tunables);
         stays(&result, "child")[0].0
     };
     let later_ns = start_ns(1) - start_ns(0);
@@ -184,14 +159,14 @@ fn a_new_task_waits_for_a_turn_unless_it_starts_where_its_parent_is() {
 
 #[test]
 fn renicing_neither_wins_nor_loses_time() {
-    assert_renicing_neither_wins_nor_loses_time(&shipped("rfs"));
+    assert_renicing_neither_wins_nor_loses_time("rfs");
 }
 
 #[test]
 fn the_odd_one_of_three_hogs_on_two_cpus_rotates() {
-    let rfs = shipped("rfs");
     let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0), noise()]);
-    let of = |tunables: &[(&str, i64)]| outcome(&rfs, &machine(2, HZ), &workload, 60 * S, tunables);
+    let of =
+        |tunables: &[(&str, i64)]| outcome("rfs", &machine(2, HZ), &workload, 60 * S, tunables);
     let result = of(&[]);
     for name in ["a", "b", "c"] {
         let got = share(&result, name);
@@ -205,14 +180,6 @@ fn the_odd_one_of_three_hogs_on_two_cpus_rotates() {
 
 #[test]
 fn a_newly_idle_cpu_that_pulls_leaves_no_cpu_idle_beside_waiting_tasks() {
-    let rfs = shipped("rfs");
-    for nr in 1..=9 {
-        let jobs = (0..nr).map(|_| task("job", 0, once(&[run(3 * S)]))).collect();
-        // Else a last job may be some rotations behind.
-        let no_rotation = [("busy_balance_ns", 0)];
-        let result = outcome(&rfs, &machine(2, HZ), &together(jobs), 100 * S, &no_rotation);
-        let ideal_ns = (3 * S * nr).div_ceil(2).max(3 * S);
-        let got = result.makespan_ns as f64 / ideal_ns as f64;
-        assert!((1.0..1.01).contains(&got), "{nr} jobs: {got}");
-    }
+    // Without rotation: a last job may be some of them behind.
+    assert_a_newly_idle_cpu_pulls("rfs", &[("busy_balance_ns", 0)]);
 }

@@ -4,7 +4,7 @@
 
 use crate::support::*;
 use scenario::workload::Workload;
-use simulator::{RequestGroup, RunResult, Status};
+use simulator::{RunResult, Status};
 
 const HZ: u32 = 1000;
 
@@ -14,14 +14,9 @@ fn run_on(nr_cpus: usize, name: &str, parameters: &[(&str, &str)]) -> RunResult 
 }
 
 fn run_of(nr_cpus: usize, workload: &Workload) -> RunResult {
-    let result = outcome(&shipped("fifo"), &costless(nr_cpus, HZ), workload, None, &[]);
+    let result = outcome("fifo", &costless(nr_cpus, HZ), workload, None, &[]);
     assert_eq!(result.status, Status::Completed);
     result
-}
-
-fn requests<'a>(result: &'a RunResult, name: &str) -> &'a RequestGroup {
-    let found = result.requests.iter().find(|group| group.name == name);
-    found.unwrap_or_else(|| panic!("no requests of {name}"))
 }
 
 /// Whether `got` is `want` but for the nanoseconds of system calls.
@@ -239,7 +234,7 @@ fn an_overloaded_web_server_answers_late_and_not_seldom() {
 fn an_idle_desktop_misses_no_deadline() {
     for policy in POLICIES {
         let workload = shipped_workload("desktop", &[("jobs", "0")]);
-        let result = outcome(&shipped(policy), &shipped_machine("laptop"), &workload, None, &[]);
+        let result = outcome(policy, &shipped_machine("laptop"), &workload, None, &[]);
         assert_eq!(result.deadline_misses, 0, "{policy}: {:?}", result.requests);
         // 20 s: frames every 40 ms, buffers every 11.61 ms; the last may be due after the end.
         assert!((498..=500).contains(&requests(&result, "video").done), "{policy}");
@@ -254,7 +249,7 @@ fn a_desktop_beside_a_compile_misses_deadlines_under_fifo_and_fewer_under_cfs() 
     let misses = |policy: &str| {
         let workload = shipped_workload("desktop", &[("jobs", "4")]);
         let machine = shipped_machine("core2-t5600");
-        let result = outcome(&shipped(policy), &machine, &workload, None, &[]);
+        let result = outcome(policy, &machine, &workload, None, &[]);
         result.deadline_misses as f64 / result.deadlines as f64
     };
     let (fifo, cfs) = (misses("fifo"), misses("cfs"));

@@ -3,7 +3,7 @@
 //!
 //! Source: Linux 6.12 kernel/sched/ext.c and core.c, where `rq->curr` changes last.
 
-use crate::support::{MS, attempt, compile, costless, outcome, parsed, stays_of};
+use crate::support::*;
 use simulator::RunResult;
 
 const HZ: u32 = 1000;
@@ -11,8 +11,6 @@ const KICK_IDLE: i64 = 1;
 const KICK_PREEMPT: i64 = 2;
 
 const TWO_HOGS: &str = r#"
-description = "two hogs for one CPU"
-source = "own"
 stop = "40ms"
 [[tasks]]
 name = "a"
@@ -24,7 +22,7 @@ program = [{ run = "1s" }]
 
 fn watched(workload: &str, tunables: &[(&str, i64)]) -> RunResult {
     let policy = compile("crates/simulator/tests/switching/watches.bpf.c");
-    outcome(&policy, &costless(1, HZ), &parsed(workload), 40 * MS, tunables)
+    outcome_of(&policy, &costless(1, HZ), &parsed(workload), 40 * MS, settings(tunables))
 }
 
 #[test]
@@ -37,8 +35,6 @@ fn a_task_that_is_put_back_is_current_until_the_next_one_runs() {
 #[test]
 fn dispatch_is_given_a_task_that_has_just_blocked_or_ended() {
     let text = r#"
-description = "one that sleeps, one that ends, one that runs on"
-source = "own"
 stop = "40ms"
 [[tasks]]
 name = "sleeper"
@@ -73,8 +69,6 @@ fn a_cpu_that_switches_to_a_task_is_not_kicked_as_idle() {
 #[test]
 fn a_running_task_leaves_and_comes_back_for_another_nice_value() {
     let text = r#"
-description = "one that makes itself nicer, and then says so again"
-source = "own"
 [[tasks]]
 name = "nicer"
 program = [{ run = "1ms" }, { nice = 5 }, { run = "1ms" }, { nice = 5 }, { run = "1ms" }]

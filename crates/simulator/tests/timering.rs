@@ -3,6 +3,7 @@
 //! it, and the ring against a list sorted by slots, step by step, in `orders/ring_trace.bpf.c`.
 
 use crate::support::*;
+use simulator::Options;
 
 const HZ: u32 = 1000;
 const TICK_NS: u64 = MS;
@@ -19,21 +20,17 @@ fn the_ring_keeps_the_order_of_a_list_sorted_by_slots() {
             // A storm takes and adds half of all in each step.
             let steps = if pattern == 2 { steps / 20 } else { steps };
             for slots in [64, 128, 256] {
-                let options = simulator::Options {
-                    tunables: [
-                        ("pattern", pattern),
-                        ("nodes_most", nodes),
-                        ("keys", keys),
-                        ("steps", steps),
-                        ("slots", slots),
-                        ("granularity_ns", 3),
-                    ]
-                    .map(|(name, value)| (name.to_owned(), value))
-                    .into(),
-                    ..Default::default()
-                };
-                let result = simulator::simulate(&trace, &machine, &workload, &options);
-                let said = result.expect("it loads").error.expect("it says that it is done");
+                let tunables = settings(&[
+                    ("pattern", pattern),
+                    ("nodes_most", nodes),
+                    ("keys", keys),
+                    ("steps", steps),
+                    ("slots", slots),
+                    ("granularity_ns", 3),
+                ]);
+                let options = Options { tunables, ..Options::default() };
+                let result = attempt_with(&trace, &machine, &workload, &options);
+                let said = result.error.expect("it says that it is done");
                 let numbers = said.message.strip_prefix("scx_bpf_error (done, ");
                 let numbers = numbers.unwrap_or_else(|| panic!("{options:?}: {}", said.message));
                 let mut numbers = numbers.split(' ').filter_map(|word| word.parse::<u64>().ok());
@@ -49,12 +46,10 @@ fn two_tasks_of_a_cpu_are_scheduled_as_cfs_does_if_slots_are_short() {
     // At most one waits: only who runs is ever compared with it, to a slot of 1 ns.
     let exact = [("granularity_ns", 1)];
     for nices in [[0, 0], [0, 5], [-5, 15], [0, 19]] {
-        let sleeper = task("sleeper", nices[1], forever(&[sleep(7 * MS + 300 * US), run(9 * MS)]));
-        for second in [hog("second", nices[1]), sleeper] {
+        for second in [hog("second", nices[1]), sleeper(nices[1], 7 * MS + 300 * US, 9 * MS)] {
             let workload = together(vec![hog("first", nices[0]), second]);
             let of = |policy: &str, tunables: &[(&str, i64)]| {
-                let result =
-                    outcome(&shipped(policy), &costless(1, HZ), &workload, 5 * S, tunables);
+                let result = outcome(policy, &costless(1, HZ), &workload, 5 * S, tunables);
                 all_stays(&result)
             };
             assert_eq!(of("timering", &exact), of("cfs", &[]), "{nices:?}");
@@ -64,10 +59,9 @@ fn two_tasks_of_a_cpu_are_scheduled_as_cfs_does_if_slots_are_short() {
 
 #[test]
 fn shares_are_proportional_to_weights_within_one_ring() {
-    let timering = shipped("timering");
     for nice in -20..=19 {
         let hogs = vec![hog("zero", 0), hog("zero", 0), hog("other", nice)];
-        let result = outcome(&timering, &machine(1, HZ), &together(hogs), 60 * S, &[]);
+        let result = outcome("timering", &machine(1, HZ), &together(hogs), 60 * S, &[]);
         // A turn of 1 ms is 68 ms of vruntime at nice 19: within the 255 ms of the ring.
         let expected = weight(nice) / weight(0);
         let got = 2.0 * share(&result, "other") / share(&result, "zero");
@@ -82,7 +76,7 @@ fn who_leaps_over_the_end_of_the_ring_comes_round_with_it() {
     let workload = together(hogs);
     let of = |slots: i64, granularity_ns: u64| {
         let tunables = [("slots", slots), ("granularity_ns", granularity_ns as i64)];
-        let result = outcome(&shipped("timering"), &machine(1, 250), &workload, 60 * S, &tunables);
+        let result = outcome("timering", &machine(1, 250), &workload, 60 * S, &tunables);
         share(&result, "nicest")
     };
     let due = weight(19) / (weight(19) + 2.0 * weight(0));
@@ -107,7 +101,7 @@ fn tasks_of_one_slot_take_turns_in_the_order_in_which_they_came() {
     let tunables = [("granularity_ns", 1 << 36)];
     let names = ["a", "b", "c", "d"];
     let hogs = names.iter().zip([0, -3, 2, 5]).map(|(name, nice)| hog(name, nice)).collect();
-    let result = outcome(&shipped("timering"), &costless(1, HZ), &together(hogs), 5 * S, &tunables);
+    let result = outcome("timering", &costless(1, HZ), &together(hogs), 5 * S, &tunables);
     let names_by_pid = result.timeline_names.as_ref().expect("asked for");
     let order: Vec<&str> =
         all_stays(&result).iter().map(|stay| names_by_pid[&stay.3].as_str()).collect();
@@ -120,18 +114,13 @@ fn tasks_of_one_slot_take_turns_in_the_order_in_which_they_came() {
 
 #[test]
 fn nobody_waits_longer_than_for_a_turn_and_a_slot_of_each_other_task() {
-    let timering = shipped("timering");
     for nr in [2_u64, 5, 16, 40] {
         for granularity_ns in [MS / 4, MS, 8 * MS] {
-            let names: Vec<String> = (0..nr).map(|i| format!("hog{i}")).collect();
-            let workload = together(names.iter().map(|name| hog(name, 0)).collect());
             let tunables = [("granularity_ns", granularity_ns as i64)];
-            let result = outcome(&timering, &machine(1, HZ), &workload, 10 * S, &tunables);
             let turn_ns = LATENCY_NS.max(nr * MIN_GRANULARITY_NS) / nr + TICK_NS;
             let bound_ns = (nr - 1) * (turn_ns + granularity_ns);
-            for name in &names {
-                let gap_ns = longest_gap_ns(&result, name, S);
-                assert!(gap_ns <= bound_ns, "{name} of {nr}: {gap_ns} > {bound_ns}");
+            for wait_ns in longest_waits_ns("timering", nr, HZ, &tunables) {
+                assert!(wait_ns <= bound_ns, "{nr} hogs: {wait_ns} > {bound_ns}");
             }
         }
     }
@@ -139,15 +128,13 @@ fn nobody_waits_longer_than_for_a_turn_and_a_slot_of_each_other_task() {
 
 #[test]
 fn a_sleeper_comes_before_the_base_and_not_behind_those_that_wait() {
-    let timering = shipped("timering");
-    let sleeper = task("sleeper", 0, forever(&[sleep(97 * MS + 300 * US), run(MS)]));
     let hogs = (0..4).map(|_| hog("hog", 0));
-    let workload = together(hogs.chain([sleeper]).collect());
+    let workload = together(hogs.chain([sleeper(0, 97 * MS + 300 * US, MS)]).collect());
     let p50 = |granularity_ns: u64| {
         // No buddies, which would bring it forward whatever the ring says.
         let tunables =
             [("granularity_ns", granularity_ns as i64), ("next_buddy", 0), ("last_buddy", 0)];
-        let result = outcome(&timering, &machine(1, HZ), &workload, 20 * S, &tunables);
+        let result = outcome("timering", &machine(1, HZ), &workload, 20 * S, &tunables);
         let stays = stays(&result, "sleeper");
         assert!(stays.len() > 100, "{}", stays.len());
         let mut ends_ns: Vec<u64> = stays.windows(2).map(|pair| pair[1].1 - pair[0].1).collect();
@@ -161,13 +148,6 @@ fn a_sleeper_comes_before_the_base_and_not_behind_those_that_wait() {
 
 #[test]
 fn a_newly_idle_cpu_that_pulls_leaves_no_cpu_idle_beside_waiting_tasks() {
-    let timering = shipped("timering");
-    for nr in 1..=9 {
-        let jobs = (0..nr).map(|_| task("job", 0, once(&[run(3 * S)]))).collect();
-        let tunables = [("newidle", 1), ("newidle_load_index", 0), ("cache_nice_tries", 0)];
-        let result = outcome(&timering, &machine(2, HZ), &together(jobs), 100 * S, &tunables);
-        let ideal_ns = (3 * S * nr).div_ceil(2).max(3 * S);
-        let got = result.makespan_ns as f64 / ideal_ns as f64;
-        assert!((1.0..1.01).contains(&got), "{nr} jobs: {got}");
-    }
+    let pulls = [("newidle", 1), ("newidle_load_index", 0), ("cache_nice_tries", 0)];
+    assert_a_newly_idle_cpu_pulls("timering", &pulls);
 }

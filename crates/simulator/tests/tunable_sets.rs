@@ -3,24 +3,16 @@
 //! random scenarios; and rules that only sets use, each with and without it.
 
 use crate::support::*;
-use policy::Policy;
 use scenario::workload::{Op, Workload};
-use simulator::{Options, RunResult, Status, simulate};
+use simulator::{Options, RunResult, Status};
 use std::collections::BTreeSet;
 
 const HZ: u32 = 1000;
 const SWARM_SEEDS: u64 = 8;
 
-/// A run of cfs with one of its sets, and one rule changed.
-fn changed(
-    cfs: &Policy,
-    set: &str,
-    rule: (&str, i64),
-    nr_cpus: usize,
-    all: &Workload,
-) -> RunResult {
-    let tunables = [values_of_set(cfs, set), vec![rule]].concat();
-    outcome(cfs, &machine(nr_cpus, HZ), all, 20 * S, &tunables)
+/// A run with a set, and one rule changed.
+fn changed(policy: &str, rule: (&str, i64), nr_cpus: usize, all: &Workload) -> RunResult {
+    outcome(policy, &machine(nr_cpus, HZ), all, 20 * S, &[rule])
 }
 
 // ---- every set of every policy ------------------------------------------------------------------
@@ -79,8 +71,7 @@ fn random_scenarios_complete_under_every_set() {
                 let (machine, workload) = scenario::random_scenario(seed);
                 let tunables = set.values.clone();
                 let options = Options { seed, tunables, ..Options::default() };
-                let result = simulate(&policy, &machine, &workload, &options)
-                    .unwrap_or_else(|error| panic!("{error}"));
+                let result = attempt_with(&policy, &machine, &workload, &options);
                 let which = format!("{name}@{}, seed {seed}", set.name);
                 assert_eq!(result.status, Status::Completed, "{which}: {:?}", result.error);
             }
@@ -94,25 +85,21 @@ fn random_scenarios_complete_under_every_set() {
 /// times 1 + log2 of the CPUs. A slice ends at the first tick after it.
 #[test]
 fn equal_hogs_take_the_slices_of_each_release() {
-    let cfs = shipped("cfs");
     for (set, nr_cpus, slices_us) in [
-        ("cfs-devel", 1, [10_000, 6_667, 4_000, 2_500, 2_000]),
-        ("2.6.24", 1, [10_000, 6_667, 4_000, 4_000, 4_000]),
-        ("2.6.31", 1, [10_000, 6_667, 4_000, 4_000, 4_000]),
-        ("2.6.31", 2, [20_000, 13_333, 8_000, 8_000, 8_000]),
-        ("2.6.32", 2, [5_000, 3_333, 2_000, 2_000, 2_000]),
-        ("3.6", 1, [3_000, 2_000, 1_200, 750, 750]),
-        ("3.6", 2, [6_000, 4_000, 2_400, 1_500, 1_500]),
-        ("3.6", 4, [9_000, 6_000, 3_600, 2_250, 2_250]),
-        ("3.6", 8, [12_000, 8_000, 4_800, 3_000, 3_000]),
-        ("6.1", 2, [6_000, 4_000, 2_400, 1_500, 1_500]),
+        ("cfs@cfs-devel", 1, [10_000, 6_667, 4_000, 2_500, 2_000]),
+        ("cfs@2.6.24", 1, [10_000, 6_667, 4_000, 4_000, 4_000]),
+        ("cfs@2.6.31", 1, [10_000, 6_667, 4_000, 4_000, 4_000]),
+        ("cfs@2.6.31", 2, [20_000, 13_333, 8_000, 8_000, 8_000]),
+        ("cfs@2.6.32", 2, [5_000, 3_333, 2_000, 2_000, 2_000]),
+        ("cfs@3.6", 1, [3_000, 2_000, 1_200, 750, 750]),
+        ("cfs@3.6", 2, [6_000, 4_000, 2_400, 1_500, 1_500]),
+        ("cfs@3.6", 4, [9_000, 6_000, 3_600, 2_250, 2_250]),
+        ("cfs@3.6", 8, [12_000, 8_000, 4_800, 3_000, 3_000]),
+        ("cfs@6.1", 2, [6_000, 4_000, 2_400, 1_500, 1_500]),
     ] {
         for (nr, slice_us) in [2, 3, 5, 8, 16].into_iter().zip(slices_us) {
-            let workload = together((0..nr).map(|_| pinned(hog("hog", 0), 0)).collect());
-            let tunables = values_of_set(&cfs, set);
-            let result = outcome(&cfs, &machine(nr_cpus, HZ), &workload, 3 * S, &tunables);
             let expected = slice_us * US / MS + 1;
-            let got = usual_stay_ticks(&result, "hog", HZ);
+            let got = turn_ticks(set, nr, (nr_cpus, HZ), &[]);
             assert_eq!(got, expected, "{nr} hogs on one of {nr_cpus} CPUs under {set}");
         }
     }
@@ -120,12 +107,11 @@ fn equal_hogs_take_the_slices_of_each_release() {
 
 #[test]
 fn shares_follow_weights_in_every_release() {
-    let cfs = shipped("cfs");
-    for set in &cfs.sets {
+    for set in &shipped("cfs").sets {
         for nice in [1, 5, 10, 19, -5, -20] {
             let workload = together(vec![hog("zero", 0), hog("other", nice)]);
-            let tunables = values_of_set(&cfs, &set.name);
-            let result = outcome(&cfs, &machine(1, HZ), &workload, 60 * S, &tunables);
+            let result =
+                outcome(&format!("cfs@{}", set.name), &machine(1, HZ), &workload, 60 * S, &[]);
             let expected = weight(nice) / weight(0);
             let got = share(&result, "other") / share(&result, "zero");
             assert!((got / expected - 1.0).abs() < 0.02, "{} nice {nice}: {got}", set.name);
@@ -136,23 +122,19 @@ fn shares_follow_weights_in_every_release() {
 /// 6 ms x 15 / 1039 is 0.09 ms. Ticks of 0.1 ms show it.
 #[test]
 fn in_6_1_and_not_in_3_6_a_slice_has_a_floor() {
-    let cfs = shipped("cfs");
     let workload = together(vec![hog("zero", 0), hog("nineteen", 19)]);
-    for (set, ticks) in [("3.6", 1), ("6.1", 8)] {
-        let tunables = values_of_set(&cfs, set);
-        let result = outcome(&cfs, &machine(1, 10_000), &workload, 20 * S, &tunables);
+    for (set, ticks) in [("cfs@3.6", 1), ("cfs@6.1", 8)] {
+        let result = outcome(set, &machine(1, 10_000), &workload, 20 * S, &[]);
         assert_eq!(usual_stay_ticks(&result, "nineteen", 10_000), ticks, "{set}");
     }
 }
 
 #[test]
 fn the_period_stops_growing_with_cpus_at_its_limit() {
-    let cfs = shipped("cfs");
-    let workload = together(vec![pinned(hog("a", 0), 0), pinned(hog("b", 0), 0)]);
     // 20 ms x 3 for 4 CPUs.
     for (limit_ns, ticks) in [(100_000_000, 31), (40_000_000, 21)] {
-        let result = changed(&cfs, "2.6.24", ("latency_max_ns", limit_ns), 4, &workload);
-        assert_eq!(usual_stay_ticks(&result, "a", HZ), ticks, "limit {limit_ns}");
+        let got = turn_ticks("cfs@2.6.24", 2, (4, HZ), &[("latency_max_ns", limit_ns)]);
+        assert_eq!(got, ticks, "limit {limit_ns}");
     }
 }
 
@@ -163,37 +145,37 @@ fn the_period_stops_growing_with_cpus_at_its_limit() {
 /// 30.6 ms that it is for a task of nice 5.
 #[test]
 fn the_wakeup_granularity_is_scaled_by_the_weight_that_each_release_takes() {
-    let cfs = shipped("cfs");
     let wakes_at_once = |weight: i64, hog_nice, sleeper_nice| {
-        let sleeper = task("sleeper", sleeper_nice, forever(&[sleep(97 * MS + 300 * US), run(MS)]));
-        let workload = together(vec![hog("hog", hog_nice), sleeper]);
-        let result = changed(&cfs, "2.6.24", ("wakeup_weight", weight), 1, &workload);
+        let rarely = sleeper(sleeper_nice, 97 * MS + 300 * US, MS);
+        let workload = together(vec![hog("hog", hog_nice), rarely]);
+        let result = changed("cfs@2.6.24", ("wakeup_weight", weight), 1, &workload);
         result.wakeup_latency_ns.p50 < 100 * US
     };
     for (weight, hog_5, sleeper_5) in [(0, true, true), (1, false, true), (2, true, false)] {
         assert_eq!(wakes_at_once(weight, 5, 0), hog_5, "weight {weight}, hog of nice 5");
         assert_eq!(wakes_at_once(weight, 0, 5), sleeper_5, "weight {weight}, sleeper of nice 5");
     }
-    for (set, expected) in [("cfs-devel", 0), ("2.6.24", 1), ("2.6.31", 2), ("6.1", 2)] {
-        assert!(values_of_set(&cfs, set).contains(&("wakeup_weight", expected)), "{set}");
+    for (set, expected) in
+        [("cfs@cfs-devel", 0), ("cfs@2.6.24", 1), ("cfs@2.6.31", 2), ("cfs@6.1", 2)]
+    {
+        let (_, values) = shipped_with_set(set);
+        assert_eq!(values["wakeup_weight"], expected, "{set}");
     }
 }
 
 /// A parent forks 8 ms into a slice of 10, when it is ahead of the other two.
 #[test]
 fn a_fork_makes_the_cpu_choose_again_up_to_2_6_24() {
-    let cfs = shipped("cfs");
     let forks_after_ns = 63 * MS;
     let program = [run(forks_after_ns), Op::Fork { template: 2 }, run(S)];
     let child = task("child", 0, once(&[run(S)]));
     let all = vec![hog("hog", 0), task("parent", 0, once(&program)), child];
     let workload = workload_of(all, 2);
     for (reschedules, goes_on) in [(1, false), (0, true)] {
-        let set = values_of_set(&cfs, "2.6.24");
         // Nothing else gives a new task the CPU: neither its lead nor its parent's place.
-        let others = vec![("wakeup_granularity_ns", 1_000_000_000), ("child_runs_first", 0)];
-        let tunables = [set, others, vec![("fork_reschedules", reschedules)]].concat();
-        let result = outcome(&cfs, &machine(1, HZ), &workload, S, &tunables);
+        let others = [("wakeup_granularity_ns", 1_000_000_000), ("child_runs_first", 0)];
+        let rules = [&others[..], &[("fork_reschedules", reschedules)]].concat();
+        let result = outcome("cfs@2.6.24", &machine(1, HZ), &workload, S, &rules);
         let until_stop = |ran_ns: &mut u64, stay: (u64, u64, u32)| {
             *ran_ns += stay.1 - stay.0;
             Some(*ran_ns)
@@ -208,16 +190,14 @@ fn a_fork_makes_the_cpu_choose_again_up_to_2_6_24() {
 /// Who wakes two tasks that do not preempt it is followed by the last of them, or by the first.
 #[test]
 fn a_woken_task_is_the_buddy_only_if_it_preempts_from_3_6_on() {
-    let cfs = shipped("cfs");
     let wake = |gate| Op::Wake { gate };
     let waker = task("waker", 0, forever(&[sleep(20 * MS), wake(0), wake(1), run(MS)]));
     let woken =
         |gate: u32| task(&format!("woken{gate}"), 0, forever(&[Op::Wait { gate }, run(100 * US)]));
     let workload = together(vec![waker, woken(0), woken(1)]);
     let last_goes_first = |next_buddy| {
-        let set = values_of_set(&cfs, "3.6");
-        let rules = vec![("wakeup_granularity_ns", 1_000_000_000), ("next_buddy", next_buddy)];
-        let result = outcome(&cfs, &machine(1, HZ), &workload, S, &[set, rules].concat());
+        let rules = [("wakeup_granularity_ns", 1_000_000_000), ("next_buddy", next_buddy)];
+        let result = outcome("cfs@3.6", &machine(1, HZ), &workload, S, &rules);
         let (first, last) = (stays(&result, "woken0"), stays(&result, "woken1"));
         assert!(first.len() > 40);
         // The very first stays are those of the start.
@@ -231,13 +211,11 @@ fn a_woken_task_is_the_buddy_only_if_it_preempts_from_3_6_on() {
 /// only those after which the other is not too far ahead, so that shares stay equal.
 #[test]
 fn who_yields_is_passed_over_from_3_6_on_unless_the_next_is_too_far_ahead() {
-    let cfs = shipped("cfs");
     let polite = task("polite", 0, forever(&[run(100 * US), Op::Yield]));
     let workload = together(vec![polite, hog("hog", 0)]);
     let stays_and_share = |skips, granularity_ns| {
-        let set = values_of_set(&cfs, "3.6");
-        let rules = vec![("yield_skips", skips), ("wakeup_granularity_ns", granularity_ns)];
-        let result = outcome(&cfs, &costless(1, HZ), &workload, 10 * S, &[set, rules].concat());
+        let rules = [("yield_skips", skips), ("wakeup_granularity_ns", granularity_ns)];
+        let result = outcome("cfs@3.6", &costless(1, HZ), &workload, 10 * S, &rules);
         (stays(&result, "polite"), share(&result, "polite"))
     };
     let (always, part) = stays_and_share(1, 100_000_000_000);
@@ -256,19 +234,16 @@ fn who_yields_is_passed_over_from_3_6_on_unless_the_next_is_too_far_ahead() {
 /// or half of it, and then for a slice; each ends at a tick.
 #[test]
 fn a_sleeper_is_credited_with_the_latency_and_since_2_6_32_with_half_of_it() {
-    let cfs = shipped("cfs");
-    let sleeper = task("sleeper", 0, forever(&[sleep(S), run(200 * MS)]));
-    let workload = together(vec![hog("hog", 0), sleeper]);
+    let workload = together(vec![hog("hog", 0), sleeper(0, S, 200 * MS)]);
     for (set, credit_us, slice_us) in [
-        ("cfs-devel", 20_000, 10_000),
-        ("2.6.24", 20_000, 10_000),
-        ("2.6.31", 20_000, 10_000),
-        ("2.6.32", 2_500, 2_500),
-        ("3.6", 3_000, 3_000),
-        ("6.1", 3_000, 3_000),
+        ("cfs@cfs-devel", 20_000, 10_000),
+        ("cfs@2.6.24", 20_000, 10_000),
+        ("cfs@2.6.31", 20_000, 10_000),
+        ("cfs@2.6.32", 2_500, 2_500),
+        ("cfs@3.6", 3_000, 3_000),
+        ("cfs@6.1", 3_000, 3_000),
     ] {
-        let tunables = values_of_set(&cfs, set);
-        let result = outcome(&cfs, &machine(1, HZ), &workload, 20 * S, &tunables);
+        let result = outcome(set, &machine(1, HZ), &workload, 20 * S, &[]);
         let gap_ns = longest_gap_ns(&result, "hog", 0);
         let bounds_ns = credit_us * US..=(credit_us + slice_us) * US + 3 * MS;
         assert!(bounds_ns.contains(&gap_ns), "{set}: {gap_ns} in {bounds_ns:?}");
@@ -277,22 +252,11 @@ fn a_sleeper_is_credited_with_the_latency_and_since_2_6_32_with_half_of_it() {
 
 #[test]
 fn a_child_runs_first_up_to_2_6_31_and_its_parent_since_then() {
-    let cfs = shipped("cfs");
-    let parent = task("parent", 0, once(&[run(MS), Op::Fork { template: 1 }, run(MS)]));
-    let child = task("child", 0, once(&[run(100 * US)]));
-    let workload = workload_of(vec![parent, child], 1);
-    for (set, child_first) in [
-        ("cfs-devel", true),
-        ("2.6.24", true),
-        ("2.6.31", true),
-        ("2.6.32", false),
-        ("3.6", false),
-        ("6.1", false),
-    ] {
-        let tunables = values_of_set(&cfs, set);
-        let result = outcome(&cfs, &machine(1, HZ), &workload, S, &tunables);
-        let [child, parent] = ["child", "parent"].map(|name| group(&result, name).last_exit_ns);
-        assert_eq!(child < parent, child_first, "{set}");
+    for set in ["cfs@cfs-devel", "cfs@2.6.24", "cfs@2.6.31"] {
+        assert!(child_ends_first(set, &[]), "{set}");
+    }
+    for set in ["cfs@2.6.32", "cfs@3.6", "cfs@6.1"] {
+        assert!(!child_ends_first(set, &[]), "{set}");
     }
 }
 
@@ -301,7 +265,6 @@ fn a_child_runs_first_up_to_2_6_31_and_its_parent_since_then() {
 /// The waker's CPU runs the waker alone, or a hog beside it; the other CPU is idle.
 #[test]
 fn up_to_2_6_24_only_a_cpu_with_one_task_looks_for_an_idle_one() {
-    let cfs = shipped("cfs");
     let rounds = [Op::Wake { gate: 0 }, run(5 * MS), sleep(5 * MS)].repeat(50);
     let waker = [&[Op::Fork { template: 1 }, sleep(20 * MS)], &rounds[..]].concat();
     let waker = pinned(task("waker", 0, once(&waker)), 0);
@@ -314,10 +277,9 @@ fn up_to_2_6_24_only_a_cpu_with_one_task_looks_for_an_idle_one() {
     let mut beside = workload_of(beside, 1);
     beside.initial.push(scenario::workload::InitialTask { template: 3, start_at_ns: 0 });
     let nr_elsewhere = |rule, workload: &Workload| {
-        let set = values_of_set(&cfs, "2.6.24");
-        let no_pull = vec![("idle_balance_ns", 0), ("busy_factor", 0), ("newidle", 0)];
-        let tunables = [set, no_pull, vec![("idle_sibling", rule)]].concat();
-        let result = outcome(&cfs, &machine(2, HZ), workload, S, &tunables);
+        let no_pull = [("idle_balance_ns", 0), ("busy_factor", 0), ("newidle", 0)];
+        let rules = [&no_pull[..], &[("idle_sibling", rule)]].concat();
+        let result = outcome("cfs@2.6.24", &machine(2, HZ), workload, S, &rules);
         stays(&result, "woken").iter().filter(|stay| stay.2 == 1).count()
     };
     assert_eq!([0, 1, 2].map(|rule| nr_elsewhere(rule, &alone)), [0, 50, 50]);
@@ -329,17 +291,11 @@ fn up_to_2_6_24_only_a_cpu_with_one_task_looks_for_an_idle_one() {
 /// Busy CPUs balance every 2 x 16 to 4 x 16 ms, and take the odd task at the second attempt.
 #[test]
 fn in_6_1_the_odd_one_of_three_hogs_on_two_cpus_rotates_at_every_second_balance() {
-    let cfs = shipped("cfs");
     let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0), noise()]);
-    let a_second = |rule| changed(&cfs, "6.1", rule, 2, &workload).migrations as f64 / 20.0;
-    let as_released = changed(&cfs, "6.1", ("odd_task_moves", 2), 2, &workload);
-    for name in ["a", "b", "c"] {
-        let got = share(&as_released, name);
-        assert!((got * 1.5 - 1.0).abs() < 0.04, "{name}: {got}");
-    }
+    let a_second = |rule| changed("cfs@6.1", rule, 2, &workload).migrations as f64 / 20.0;
     // One each 64 to 128 ms.
+    assert_three_hogs_on_two_cpus_rotate("cfs@6.1", [7.8, 15.7]);
     let rate = a_second(("odd_task_moves", 2));
-    assert!((7.8..=15.7).contains(&rate), "{rate} migrations a second");
     // Intervals that do not count CPUs are half as long.
     let faster = a_second(("balance_per_cpu", 0));
     assert!((faster / rate / 2.0 - 1.0).abs() < 0.05, "{faster} instead of {rate}");
@@ -347,10 +303,9 @@ fn in_6_1_the_odd_one_of_three_hogs_on_two_cpus_rotates_at_every_second_balance(
 
 #[test]
 fn the_first_odd_task_moves_at_the_second_balance_in_6_1_and_at_the_first_by_the_older_rule() {
-    let cfs = shipped("cfs");
     let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0)]);
     for (rule, expected_ms) in [(1, 32..36), (2, 64..68)] {
-        let result = changed(&cfs, "6.1", ("odd_task_moves", rule), 2, &workload);
+        let result = changed("cfs@6.1", ("odd_task_moves", rule), 2, &workload);
         let moved_at_ns = ["a", "b", "c"].map(|name| {
             let stays = stays(&result, name);
             stays.windows(2).find(|pair| pair[0].2 != pair[1].2).map_or(S, |pair| pair[1].0)
@@ -364,13 +319,12 @@ fn the_first_odd_task_moves_at_the_second_balance_in_6_1_and_at_the_first_by_the
 /// third job where it is (4/3 of the ideal time), or takes it.
 #[test]
 fn only_in_2_6_31_a_newly_idle_cpu_does_not_pull() {
-    let cfs = shipped("cfs");
     let job = || task("job", 0, once(&[run(3 * S)]));
     let workload = together(vec![job(), job(), job()]);
-    for set in &cfs.sets {
-        let only_newidle = vec![("idle_balance_ns", 0), ("busy_factor", 0), ("fork_balance", 1)];
-        let tunables = [values_of_set(&cfs, &set.name), only_newidle].concat();
-        let result = outcome(&cfs, &machine(2, HZ), &workload, 20 * S, &tunables);
+    for set in &shipped("cfs").sets {
+        let only_newidle = [("idle_balance_ns", 0), ("busy_factor", 0), ("fork_balance", 1)];
+        let policy = format!("cfs@{}", set.name);
+        let result = outcome(&policy, &machine(2, HZ), &workload, 20 * S, &only_newidle);
         let ratio = result.makespan_ns as f64 / (4.5 * S as f64);
         let expected = if set.name == "2.6.31" { 4.0 / 3.0 } else { 1.0 };
         assert!((ratio - expected).abs() < 0.02, "{}: {ratio}", set.name);
@@ -383,20 +337,16 @@ fn only_in_2_6_31_a_newly_idle_cpu_does_not_pull() {
 /// each times 1 + log2 of the CPUs, and ends at the first tick after it; here ticks of 0.1 ms.
 #[test]
 fn two_hogs_take_the_turns_of_each_state_of_the_first_cfs() {
-    let cfs = shipped("cfs_2007");
-    let workload = together(vec![pinned(hog("a", 0), 0), pinned(hog("b", 0), 0)]);
     for (set, nr_cpus, turn_ms) in [
-        ("announced", 1, 4),
-        ("announced", 4, 4),
-        ("2.6.23-rc1", 1, 4),
-        ("2.6.23-rc1", 4, 12),
-        ("2.6.23", 1, 10),
-        ("2.6.23", 4, 30),
+        ("cfs_2007@announced", 1, 4),
+        ("cfs_2007@announced", 4, 4),
+        ("cfs_2007@2.6.23-rc1", 1, 4),
+        ("cfs_2007@2.6.23-rc1", 4, 12),
+        ("cfs_2007@2.6.23", 1, 10),
+        ("cfs_2007@2.6.23", 4, 30),
     ] {
-        let tunables = values_of_set(&cfs, set);
-        let result = outcome(&cfs, &machine(nr_cpus, 10_000), &workload, 5 * S, &tunables);
-        let expected = 10 * turn_ms + 1;
-        assert_eq!(usual_stay_ticks(&result, "a", 10_000), expected, "{set}, {nr_cpus} CPUs");
+        let got = turn_ticks(set, 2, (nr_cpus, 10_000), &[]);
+        assert_eq!(got, 10 * turn_ms + 1, "{set}, {nr_cpus} CPUs");
     }
 }
 
@@ -404,14 +354,12 @@ fn two_hogs_take_the_turns_of_each_state_of_the_first_cfs() {
 /// that is over the end of the ring it has a turn each time that the two have gone round.
 #[test]
 fn a_short_ring_gives_a_niced_hog_a_turn_a_round() {
-    let timering = shipped("timering");
     let workload = together(vec![hog("zero", 0), hog("zero", 0), hog("nineteen", 19)]);
     let due = weight(19) / (weight(19) + 2.0 * weight(0));
     for (set, expected, tolerance) in
-        [("64-slots", 4.0 / (4.0 + 2.0 * 66.06), 0.15), ("256-slots", due, 0.05)]
+        [("timering@64-slots", 4.0 / (4.0 + 2.0 * 66.06), 0.15), ("timering@256-slots", due, 0.05)]
     {
-        let tunables = values_of_set(&timering, set);
-        let result = outcome(&timering, &machine(1, 250), &workload, 60 * S, &tunables);
+        let result = outcome(set, &machine(1, 250), &workload, 60 * S, &[]);
         let got = share(&result, "nineteen");
         assert!((got / expected - 1.0).abs() < tolerance, "{set}: {got} in place of {expected}");
     }

@@ -3,14 +3,11 @@
 //! tunable of every shipped policy at the edges of what integers can say, and of the
 //! ranges that policies named when they refused.
 
-use crate::support::{MS, POLICIES, machine, parsed, shipped};
-use simulator::{FailureKind, Options, RunResult, simulate};
-use std::collections::BTreeMap;
+use crate::support::*;
+use simulator::{FailureKind, Options};
 
 /// Runs, sleeps, wakes, yields, forks and renices: all that a policy is asked for.
 const BIT_OF_ALL: &str = r#"
-source = "own"
-description = "hogs of two nice values, sleepers, pairs that talk, forks and yields"
 [[tasks]]
 name = "hog"
 count = 3
@@ -42,20 +39,11 @@ capacity_bytes = 100
 const UNTIL_NS: u64 = 400 * MS;
 const EVENTS_MAX: u64 = 1_000_000;
 
-fn attempt_with(policy: &policy::Policy, tunable: &str, value: i64) -> RunResult {
-    let options = Options {
-        seed: 1,
-        until_ns: Some(UNTIL_NS),
-        tunables: BTreeMap::from([(tunable.to_owned(), value)]),
-        ..Options::default()
-    };
-    let result = simulate(policy, &machine(4, 1000), &parsed(BIT_OF_ALL), &options);
-    result.unwrap_or_else(|error| panic!("{error}"))
-}
-
 /// Why this value was refused; `None` if the policy worked with it.
 fn refusal(policy: &policy::Policy, tunable: &str, value: i64) -> Option<String> {
-    let result = attempt_with(policy, tunable, value);
+    let (until_ns, tunables) = (Some(UNTIL_NS), settings(&[(tunable, value)]));
+    let options = Options { seed: 1, until_ns, tunables, ..Options::default() };
+    let result = attempt_with(policy, &machine(4, 1000), &parsed(BIT_OF_ALL), &options);
     let said = format!("{} with {tunable}={value}", policy.name);
     assert!(result.events < EVENTS_MAX, "{said}: {} events", result.events);
     let failure = result.error?;

@@ -1,7 +1,6 @@
 //! Calls that choose, claim and kick CPUs, and look at what runs.
 
 use crate::abi::{CpuMask, Task};
-use crate::failure::FailureKind;
 use crate::flags::{KICK_IDLE, KICK_PREEMPT};
 use crate::kernel::Kernel;
 use crate::place::{Place, TaskId};
@@ -12,20 +11,14 @@ const PICK_IDLE_CORE: u64 = 1;
 
 impl Kernel<'_> {
     fn uses_builtin_idle(&mut self) -> bool {
-        if !self.tracks_idle {
-            self.fail(FailureKind::BadCall, "built-in idle tracking is disabled".to_owned());
-        }
-        self.tracks_idle
+        self.check_call(self.tracks_idle, "built-in idle tracking is disabled")
     }
 
     pub fn kick_cpu(&mut self, cpu: i32, flags: u64) {
-        let Some(cpu) = usize::try_from(cpu).ok().filter(|&cpu| cpu < self.cpus.len()) else {
-            let message = format!("invalid CPU {cpu} in scx_bpf_kick_cpu()");
-            return self.fail(FailureKind::BadCpu, message);
-        };
-        if flags & (KICK_IDLE | KICK_PREEMPT) == KICK_IDLE | KICK_PREEMPT {
-            let message = "PREEMPT/WAIT cannot be used with SCX_KICK_IDLE".to_owned();
-            return self.fail(FailureKind::BadCall, message);
+        let Some(cpu) = self.check_cpu(cpu, "scx_bpf_kick_cpu") else { return };
+        let is_one = flags & (KICK_IDLE | KICK_PREEMPT) != KICK_IDLE | KICK_PREEMPT;
+        if !self.check_call(is_one, "PREEMPT/WAIT cannot be used with SCX_KICK_IDLE") {
+            return;
         }
         if self.switching && cpu == self.here() {
             let kicks = &mut self.own_kicks;
@@ -60,10 +53,11 @@ impl Kernel<'_> {
         prev_cpu: i32,
         wake_flags: u64,
     ) -> (i32, Option<bool>) {
-        if !self.uses_builtin_idle() || prev_cpu < 0 || prev_cpu as usize >= self.cpus.len() {
+        if !self.uses_builtin_idle() {
             return (prev_cpu, None);
         }
-        let (cpu, idle) = self.select_cpu_default(task, prev_cpu as usize, wake_flags);
+        let Some(prev) = self.cpu_of_number(prev_cpu) else { return (prev_cpu, None) };
+        let (cpu, idle) = self.select_cpu_default(task, prev, wake_flags);
         (cpu as i32, Some(idle))
     }
 
@@ -72,18 +66,14 @@ impl Kernel<'_> {
         task: TaskId,
         prev_cpu: i32,
         wake_flags: u64,
-        mut mask: CpuMask,
+        allowed: CpuMask,
         flags: u64,
     ) -> i32 {
         if !self.uses_builtin_idle() {
             return -errno::EBUSY;
         }
-        for (word, own) in mask.bits.iter_mut().zip(self.tasks.seen(task).cpus_mask.bits) {
-            *word &= own;
-        }
-        let Some(prev) = usize::try_from(prev_cpu).ok().filter(|&cpu| cpu < self.cpus.len()) else {
-            return -errno::EINVAL;
-        };
+        let mask = allowed.and(&self.tasks.seen(task).cpus_mask);
+        let Some(prev) = self.cpu_of_number(prev_cpu) else { return -errno::EINVAL };
         let found = self.select_idle(&mask, prev, wake_flags, flags & PICK_IDLE_CORE != 0);
         found.map_or(-errno::EBUSY, |cpu| cpu as i32)
     }
@@ -92,14 +82,8 @@ impl Kernel<'_> {
         if !self.uses_builtin_idle() {
             return false;
         }
-        match usize::try_from(cpu).ok().filter(|&cpu| cpu < self.cpus.len()) {
-            Some(cpu) => self.claim_idle(cpu),
-            None => {
-                let message = format!("invalid CPU {cpu} in scx_bpf_test_and_clear_cpu_idle()");
-                self.fail(FailureKind::BadCpu, message);
-                false
-            }
-        }
+        let cpu = self.check_cpu(cpu, "scx_bpf_test_and_clear_cpu_idle");
+        cpu.is_some_and(|cpu| self.claim_idle(cpu))
     }
 
     pub fn pick_idle_cpu(&mut self, allowed: &CpuMask, flags: u64) -> i32 {
@@ -118,17 +102,10 @@ impl Kernel<'_> {
     }
 
     pub fn cpu_curr(&mut self, cpu: i32) -> *mut Task {
-        match usize::try_from(cpu).ok().filter(|&cpu| cpu < self.cpus.len()) {
-            Some(cpu) => match self.cpus[cpu].current {
-                Some(task) => self.tasks.address(task),
-                None => self.idle_tasks[cpu].address(),
-            },
-            None => {
-                let message = format!("invalid CPU {cpu} in scx_bpf_cpu_curr()");
-                self.fail(FailureKind::BadCpu, message);
-                std::ptr::null_mut()
-            }
-        }
+        let Some(cpu) = self.check_cpu(cpu, "scx_bpf_cpu_curr") else {
+            return std::ptr::null_mut();
+        };
+        self.current_of(cpu)
     }
 
     pub fn task_from_pid(&mut self, pid: i32) -> *mut Task {

@@ -2,7 +2,7 @@
 
 use crate::abi::{DsqIterator, ITERATOR_CHUNK};
 use crate::cpu::Spent;
-use crate::dispatch_queue::{BUILTIN, Cursor, LOCAL, LOCAL_CPU_MASK, LOCAL_ON, NotCreated};
+use crate::dispatch_queue::{BUILTIN, Cursor, LOCAL, LOCAL_CPU_MASK, LOCAL_ON};
 use crate::failure::FailureKind;
 use crate::kernel::{Context, Insertion, Kernel};
 use crate::place::{Place, TaskId};
@@ -15,8 +15,16 @@ const DISPATCH_BATCH_DEFAULT: u32 = 32;
 const FIRST_CHUNK: usize = 4;
 
 impl Kernel<'_> {
-    fn request_insertion(&mut self, insertion: Insertion, slice: u64, vtime: Option<u64>) {
-        let task = insertion.task;
+    /// Notes where a task is to go; with a `vtime` into a queue ordered by that.
+    pub fn dsq_insert(
+        &mut self,
+        task: TaskId,
+        dsq: u64,
+        slice: u64,
+        vtime: Option<u64>,
+        flags: u64,
+    ) {
+        let insertion = Insertion { task, dsq, flags, by_vtime: vtime.is_some() };
         match self.context {
             Context::Enqueueing { task: allowed, .. } if allowed != task => {
                 let (wanted, had) = (self.tasks.label(task), self.tasks.label(allowed));
@@ -61,26 +69,6 @@ impl Kernel<'_> {
         }
     }
 
-    /// Whether the policy is in `dispatch`; a failure if not.
-    fn may_consume(&mut self) -> bool {
-        let allowed = matches!(self.context, Context::Dispatching);
-        if !allowed {
-            let message = "scx_bpf_dsq_move_to_local() called from outside ops.dispatch()";
-            self.fail(FailureKind::BadCall, message.to_owned());
-        }
-        allowed
-    }
-
-    /// Whether the policy is in `dispatch` or a timer's callback; a failure if not.
-    fn may_move(&mut self) -> bool {
-        let allowed = matches!(self.context, Context::Dispatching | Context::Unlocked);
-        if !allowed {
-            let message = "scx_bpf_dsq_move() called from outside ops.dispatch() and timers";
-            self.fail(FailureKind::BadCall, message.to_owned());
-        }
-        allowed
-    }
-
     /// Place in `walked` of the queue that the open walk `at` goes over.
     fn place_of(&mut self, at: usize) -> Option<usize> {
         let dsq = self.visible.room.shift.find(self.visible.walks.get(at).dsq);
@@ -104,11 +92,7 @@ impl Kernel<'_> {
         if id & BUILTIN != 0 {
             return -errno::EINVAL;
         }
-        match self.queues.create(&mut self.visible, id) {
-            Ok(()) => 0,
-            Err(NotCreated::Exists) => -errno::EEXIST,
-            Err(NotCreated::NoPlace) => -errno::ENOMEM,
-        }
+        self.queues.create(&mut self.visible, id).err().unwrap_or(0)
     }
 
     pub fn destroy_dsq(&mut self, id: u64) {
@@ -121,26 +105,12 @@ impl Kernel<'_> {
         }
     }
 
-    pub fn dsq_insert(&mut self, task: TaskId, dsq: u64, slice: u64, flags: u64) {
-        self.request_insertion(Insertion { task, dsq, flags, by_vtime: false }, slice, None);
-    }
-
-    pub fn dsq_insert_vtime(&mut self, task: TaskId, dsq: u64, slice: u64, vtime: u64, flags: u64) {
-        let insertion = Insertion { task, dsq, flags, by_vtime: true };
-        self.request_insertion(insertion, slice, Some(vtime));
-    }
-
     pub fn dsq_nr_queued(&mut self, id: u64) -> i32 {
         let index = if id == LOCAL {
             Some(self.queues.local(self.here()))
         } else if id & LOCAL_ON == LOCAL_ON {
-            let cpu = (id & LOCAL_CPU_MASK) as usize;
-            if cpu >= self.cpus.len() {
-                let message = format!("invalid CPU {cpu} in scx_bpf_dsq_nr_queued()");
-                self.fail(FailureKind::BadCpu, message);
-                return -errno::ENOENT;
-            }
-            Some(self.queues.local(cpu))
+            let cpu = self.check_cpu((id & LOCAL_CPU_MASK) as u32, "scx_bpf_dsq_nr_queued");
+            cpu.map(|cpu| self.queues.local(cpu))
         } else {
             // The global queues, one a node, have no number by which they are found.
             self.queues.find(id).filter(|_| id & BUILTIN == 0)
@@ -149,7 +119,9 @@ impl Kernel<'_> {
     }
 
     pub fn dsq_move_to_local(&mut self, id: u64) -> bool {
-        if !self.may_consume() {
+        let may_consume = matches!(self.context, Context::Dispatching);
+        let message = "scx_bpf_dsq_move_to_local() called from outside ops.dispatch()";
+        if !self.check_call(may_consume, message) {
             return false;
         }
         self.flush_buffer();
@@ -168,44 +140,37 @@ impl Kernel<'_> {
     }
 
     pub fn dispatch_cancel(&mut self) {
-        if self.buffer.pop().is_none() {
-            self.fail(FailureKind::BadCall, "dispatch buffer underflow".to_owned());
-        }
+        let had_one = self.buffer.pop().is_some();
+        self.check_call(had_one, "dispatch buffer underflow");
     }
 
     pub fn reenqueue_local(&mut self) -> u32 {
         // The kernel allows it only in ops.cpu_release, and nothing here takes CPUs from a policy.
-        let message = "scx_bpf_reenqueue_local() called from outside ops.cpu_release()".to_owned();
-        self.fail(FailureKind::BadCall, message);
+        self.check_call(false, "scx_bpf_reenqueue_local() called from outside ops.cpu_release()");
         0
     }
 }
 
-/// `scx_bpf_dsq_move_set_slice` and `_set_vtime` hold for the next move only, whether or not it
-/// finds its task. The walk carries them in the upper half of its flags, with the values behind
-/// the cursor.
-const PENDING_SLICE: u64 = 1 << 32;
-const PENDING_VTIME: u64 = 1 << 33;
-
 /// Walks over dispatch queues, which are open, by their numbers less one.
 impl Kernel<'_> {
-    /// `None` if the task cannot be scheduled.
     pub fn dsq_move(
         &mut self,
         at: usize,
-        task: impl FnOnce(&mut Self) -> Option<TaskId>,
+        task: TaskId,
         dsq: u64,
         flags: u64,
         by_vtime: bool,
     ) -> bool {
         let Some(from) = self.walked_by(at) else { return false };
-        if !self.may_move() {
+        let may_move = matches!(self.context, Context::Dispatching | Context::Unlocked);
+        let message = "scx_bpf_dsq_move() called from outside ops.dispatch() and timers";
+        if !self.check_call(may_move, message) {
             return false;
         }
         self.charge_steps(at, from);
-        let Some(task) = task(self) else { return false };
         let moved = self.move_queued(at, from, Insertion { task, dsq, flags, by_vtime });
-        self.visible.walks.get(at).flags &= !(PENDING_SLICE | PENDING_VTIME);
+        let walk = self.visible.walks.get(at);
+        (walk.pending_slice, walk.pending_vtime) = (None, None);
         moved
     }
 
@@ -224,26 +189,10 @@ impl Kernel<'_> {
         }
         self.unqueue(task);
         let (walk, entity) = (self.visible.walks.get(at), &mut self.tasks.seen_mut(task).scx);
-        if walk.flags & PENDING_SLICE != 0 {
-            entity.slice = walk.pending_slice;
-        }
-        if walk.flags & PENDING_VTIME != 0 {
-            entity.dsq_vtime = walk.pending_vtime;
-        }
+        entity.slice = walk.pending_slice.unwrap_or(entity.slice);
+        entity.dsq_vtime = walk.pending_vtime.unwrap_or(entity.dsq_vtime);
         self.push(to, task, flags, by_vtime);
         true
-    }
-
-    pub fn dsq_move_set_slice(&mut self, at: usize, slice: u64) {
-        let walk = self.visible.walks.get(at);
-        walk.flags |= PENDING_SLICE;
-        walk.pending_slice = slice;
-    }
-
-    pub fn dsq_move_set_vtime(&mut self, at: usize, vtime: u64) {
-        let walk = self.visible.walks.get(at);
-        walk.flags |= PENDING_VTIME;
-        walk.pending_vtime = vtime;
     }
 
     /// Opens a walk over a queue; its number less one, or a negative error number.

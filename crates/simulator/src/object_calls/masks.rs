@@ -1,6 +1,6 @@
 //! Sets of CPUs: those of the machine, which a policy reads, and its own, which it may change.
 
-use super::{Calling, mask, refused};
+use super::{Calling, readable, refused};
 use crate::abi::CpuMask;
 use bytecode::Stop;
 
@@ -8,9 +8,9 @@ use bytecode::Stop;
 const MASKS_MAX: usize = 1 << 16;
 
 /// A copy of a set, as far as the machine has CPUs.
-fn read(run: &mut Calling<'_, '_>, address: u64) -> Result<CpuMask, Stop> {
+pub(super) fn read(run: &mut Calling<'_, '_>, address: u64) -> Result<CpuMask, Stop> {
     // SAFETY: a mask, which is copied.
-    Ok(unsafe { *mask(run, address)? })
+    Ok(unsafe { *readable(run, address)? })
 }
 
 fn nr_cpus(run: &Calling<'_, '_>) -> u64 {
@@ -29,7 +29,7 @@ fn first_of(run: &Calling<'_, '_>, words: impl Fn(usize) -> u64) -> u64 {
 
 pub(super) fn test_cpu(run: &mut Calling<'_, '_>, [cpu, at, ..]: [u64; 5]) -> Result<u64, Stop> {
     // SAFETY: a mask; nobody writes it meanwhile.
-    Ok(unsafe { &*mask(run, at)? }.has(cpu as u32 as usize).into())
+    Ok(unsafe { &*readable::<CpuMask>(run, at)? }.has(cpu as u32 as usize).into())
 }
 
 pub(super) fn first(run: &mut Calling<'_, '_>, [at, ..]: [u64; 5]) -> Result<u64, Stop> {
@@ -153,9 +153,8 @@ pub(super) fn clear(run: &mut Calling<'_, '_>, [at, ..]: [u64; 5]) -> Result<u64
 }
 
 pub(super) fn set_all(run: &mut Calling<'_, '_>, [at, ..]: [u64; 5]) -> Result<u64, Stop> {
-    let nr_cpus = run.host.nr_cpu_ids();
-    let mask = own(run, at)?;
-    (0..nr_cpus as usize).for_each(|cpu| mask.set(cpu));
+    let nr_cpus = run.host.nr_cpu_ids() as usize;
+    *own(run, at)? = (0..nr_cpus).collect();
     Ok(0)
 }
 

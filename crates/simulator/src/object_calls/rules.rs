@@ -66,23 +66,6 @@ impl Kernel<'_> {
     }
 }
 
-/// How many arguments an operation has, of which the kernel lets a program read no more. Source:
-/// Linux, kernel/sched/ext.c, `struct sched_ext_ops`.
-pub fn parameters(operation: Operation) -> u64 {
-    match operation {
-        Operation::Init => 0,
-        Operation::SelectCpu => 3,
-        Operation::Exit
-        | Operation::Enable
-        | Operation::Disable
-        | Operation::Tick
-        | Operation::Running
-        | Operation::CpuOnline
-        | Operation::CpuOffline => 1,
-        _ => 2,
-    }
-}
-
 /// Whether an operation may look for an idle CPU: it holds no run queue, or the task's own.
 fn may_select(operation: Operation) -> bool {
     matches!(

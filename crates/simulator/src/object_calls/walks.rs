@@ -2,8 +2,7 @@
 //!
 //! A walk's state is the simulator's; the iterator on the policy's stack holds its number.
 
-use super::{Calling, task_id, writable};
-use crate::kernel::Kernel;
+use super::{Calling, schedulable, writable};
 use bytecode::{Stop, errno};
 
 /// Longest range of numbers. Source: Linux, kernel/bpf/bpf_iter.c (`BPF_MAX_LOOPS`).
@@ -48,27 +47,21 @@ pub(super) fn move_task(
     [iterator, p, dsq, flags, _]: [u64; 5],
     by_vtime: bool,
 ) -> Result<u64, Stop> {
-    let found = task_id(run, p)?;
     let Some(at) = walk(run, iterator)? else { return Ok(0) };
-    let task = |kernel: &mut Kernel<'_>| {
-        if found.is_none() {
-            kernel.refuse_to_schedule(p == 0);
-        }
-        found
-    };
+    let Some(task) = schedulable(run, p)? else { return Ok(0) };
     Ok(run.host.dsq_move(at, task, dsq, flags, by_vtime).into())
 }
 
 pub(super) fn set_slice(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     if let Some(at) = walk(run, given[0])? {
-        run.host.dsq_move_set_slice(at, given[1]);
+        run.host.visible.walks.get(at).pending_slice = Some(given[1]);
     }
     Ok(0)
 }
 
 pub(super) fn set_vtime(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     if let Some(at) = walk(run, given[0])? {
-        run.host.dsq_move_set_vtime(at, given[1]);
+        run.host.visible.walks.get(at).pending_vtime = Some(given[1]);
     }
     Ok(0)
 }

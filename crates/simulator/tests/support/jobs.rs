@@ -17,6 +17,12 @@ pub fn burner(nice: i8, start_at_ns: u64, work_ns: u64) -> Job {
     Job { nice, cpus: None, start_at_ns, program: once(&[run(work_ns)]) }
 }
 
+/// So many jobs that compute for `work_ns` each, all at once.
+pub fn burners(nr_jobs: u64, work_ns: u64) -> Workload {
+    let jobs: Vec<Job> = (0..nr_jobs).map(|_| burner(0, 0, work_ns)).collect();
+    workload_of_jobs(&jobs)
+}
+
 /// Jobs without channels, gates or children. Their names are their pids: 1, 2, ...
 pub fn workload_of_jobs(jobs: &[Job]) -> Workload {
     let initial = jobs.iter().zip(0..);

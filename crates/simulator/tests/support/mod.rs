@@ -89,17 +89,10 @@ pub fn shipped(name: &str) -> Policy {
     compile(&format!("policies/{name}.bpf.c"))
 }
 
-/// What a set of the policy settles.
-pub fn values_of_set<'a>(policy: &'a Policy, set: &str) -> Vec<(&'a str, i64)> {
-    let set = policy.set(set).unwrap_or_else(|error| panic!("{error}"));
-    set.values.iter().map(|(name, value)| (name.as_str(), *value)).collect()
-}
-
 /// A shipped policy, and the values of its set if the text names one, as in `cfs@2.6.31`.
 pub fn shipped_with_set(text: &str) -> (Policy, BTreeMap<String, i64>) {
-    let (name, set) = text.split_once('@').unwrap_or((text, ""));
+    let Some((name, set)) = text.split_once('@') else { return (shipped(text), BTreeMap::new()) };
     let policy = shipped(name);
-    let values = if set.is_empty() { Vec::new() } else { values_of_set(&policy, set) };
-    let values = values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let values = policy.set(set).unwrap_or_else(|error| panic!("{error}")).values.clone();
     (policy, values)
 }

@@ -1,35 +1,78 @@
 //! Runs and what they say of tasks.
 
+use super::{costless, once, shipped_with_set, task, together};
 use policy::Policy;
 use scenario::machine::Machine;
-use scenario::workload::Workload;
-use simulator::{Options, RunResult, Status, TaskGroup, simulate};
+use scenario::workload::{Op, Workload};
+use simulator::{Options, RequestGroup, RunResult, Status, TaskGroup, simulate};
+use std::collections::BTreeMap;
 
-/// One run with nothing but a seed; whether it fails is for the test to see.
-pub fn attempt(policy: &Policy, machine: &Machine, workload: &Workload, seed: u64) -> RunResult {
-    let options = Options { seed, ..Options::default() };
-    simulate(policy, machine, workload, &options).unwrap_or_else(|error| panic!("{error}"))
+/// One run with these options; whether it fails is for the test to see.
+pub fn attempt_with(
+    policy: &Policy,
+    machine: &Machine,
+    workload: &Workload,
+    options: &Options,
+) -> RunResult {
+    simulate(policy, machine, workload, options).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// One run with some tunables changed, to its end or until a time in ns; it must not fail.
+/// The same with nothing but a seed.
+pub fn attempt(policy: &Policy, machine: &Machine, workload: &Workload, seed: u64) -> RunResult {
+    attempt_with(policy, machine, workload, &Options { seed, ..Options::default() })
+}
+
+/// One run of a shipped policy, with the values of its set if the text names one, as in
+/// `cfs@2.6.31`, and with these tunables, to its end or until a time in ns; it must not fail.
 pub fn outcome(
-    policy: &Policy,
+    policy: &str,
     machine: &Machine,
     workload: &Workload,
     until_ns: impl Into<Option<u64>>,
     tunables: &[(&str, i64)],
 ) -> RunResult {
-    let options = Options {
-        seed: 1,
-        until_ns: until_ns.into(),
-        timeline: true,
-        tunables: tunables.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
-        ..Options::default()
-    };
-    let result =
-        simulate(policy, machine, workload, &options).unwrap_or_else(|error| panic!("{error}"));
+    let (policy, mut values) = shipped_with_set(policy);
+    values.extend(settings(tunables));
+    outcome_of(&policy, machine, workload, until_ns, values)
+}
+
+/// The same of any policy.
+pub fn outcome_of(
+    policy: &Policy,
+    machine: &Machine,
+    workload: &Workload,
+    until_ns: impl Into<Option<u64>>,
+    tunables: BTreeMap<String, i64>,
+) -> RunResult {
+    let until_ns = until_ns.into();
+    let options = Options { seed: 1, until_ns, timeline: true, tunables, ..Options::default() };
+    let result = attempt_with(policy, machine, workload, &options);
     assert_ne!(result.status, Status::Failed, "{:?}", result.error);
     result
+}
+
+/// What a run ends with in which two tasks do this on one CPU: why it failed or could not begin,
+/// nothing if it came to its end.
+pub fn said_at_end(policy: &Policy, ops: &[Op], options: &Options) -> String {
+    let workload = together(["one", "two"].map(|name| task(name, 0, once(ops))).to_vec());
+    match simulate(policy, &costless(1, 1000), &workload, options) {
+        Ok(result) => {
+            assert!(result.error.is_some() || result.status == Status::Completed);
+            result.error.map_or(String::new(), |failure| failure.message)
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+/// The requests that tasks of one name released.
+pub fn requests<'a>(result: &'a RunResult, name: &str) -> &'a RequestGroup {
+    let found = result.requests.iter().find(|group| group.name == name);
+    found.unwrap_or_else(|| panic!("no requests of {name}: {:?}", result.requests))
+}
+
+/// Tunables as a run is given them.
+pub fn settings(tunables: &[(&str, i64)]) -> BTreeMap<String, i64> {
+    tunables.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
 }
 
 /// What the tasks of one name did.

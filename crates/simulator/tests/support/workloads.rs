@@ -33,9 +33,10 @@ pub fn shipped_workload(name: &str, parameters: &[(&str, &str)]) -> Workload {
     scenario::load_workload(&path, &parameters).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// A workload from the text of a workload file.
+/// A workload from the text of a workload file, but for where it is from and what it is.
 pub fn parsed(text: &str) -> Workload {
-    scenario::parse_workload("test", text, &BTreeMap::new())
+    let text = format!("source = \"own\"\ndescription = \"a test's\"\n{text}");
+    scenario::parse_workload("test", &text, &BTreeMap::new())
         .unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
@@ -93,6 +94,11 @@ pub fn task(name: &str, nice: i8, program: Program) -> TaskTemplate {
 /// A task that only computes.
 pub fn hog(name: &str, nice: i8) -> TaskTemplate {
     task(name, nice, forever(&[run(S)]))
+}
+
+/// A task that sleeps and computes for so long by turns.
+pub fn sleeper(nice: i8, sleep_ns: u64, run_ns: u64) -> TaskTemplate {
+    task("sleeper", nice, forever(&[sleep(sleep_ns), run(run_ns)]))
 }
 
 /// The same task, allowed on one CPU only.
