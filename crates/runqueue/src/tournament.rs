@@ -2,8 +2,8 @@
 //!
 //! A binary tree in an array. The places are its leaves; every inner node repeats the earlier of
 //! its two children, so the winner stands at the root. Replacing a place's key re-plays the matches
-//! on its way up and leaves nothing stale behind, which is what makes it fit where keys are replaced
-//! more often than they win.
+//! on its way up and leaves nothing stale behind, which is what makes it fit where keys are
+//! replaced more often than they win.
 //!
 //! Cost: O(log places) to set, with neither branch that depends on keys nor pointer; O(1) for the
 //! first. Choose it where every place has a key at most and there are at most some hundred.

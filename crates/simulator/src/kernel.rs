@@ -332,8 +332,8 @@ impl Kernel<'_> {
         self.agenda.set(self.cpus.len(), self.timers.first());
     }
 
-    /// Forgets expiries of the policy's timers that do not hold any more, once they are most of all:
-    /// a timer can be set for ever.
+    /// Forgets expiries of the policy's timers that do not hold any more, once they are most of
+    /// all: a timer can be set for ever.
     pub fn forget_stale_timers(&mut self) {
         if self.maps.has_stale_expiries(STALE_TIMERS_KEPT + self.timers.len() / 2) {
             let maps = &self.maps;

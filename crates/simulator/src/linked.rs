@@ -19,9 +19,9 @@ const STRICT_INSTRUCTIONS_MAX: u64 = 1 << 26;
 /// does soon, or so rarely that other scenarios show it. They take some 0.05 s. Random scenarios
 /// have a twentieth of it in the mean.
 const WATCHED_MAX: u64 = 1 << 22;
-/// Tasks that one `dispatch` may dispatch: entries of 32 bytes, behind 16, in what a kernel allocates
-/// at once for each CPU. Source: Linux, kernel/sched/ext.c, `struct scx_dsp_ctx`; mm/percpu-internal.h,
-/// `PCPU_MIN_UNIT_SIZE`. Linux 6.18 takes 1,023 and not 1,024; 7.3 takes fewer.
+/// Tasks that one `dispatch` may dispatch: entries of 32 bytes, behind 16, in what a kernel
+/// allocates at once for each CPU. Source: Linux, kernel/sched/ext.c, `struct scx_dsp_ctx`, and
+/// mm/percpu-internal.h, `PCPU_MIN_UNIT_SIZE`. Linux 6.18 takes 1,023 and not 1,024, 7.3 fewer.
 const BATCH_MAX: u32 = ((32 << 10) - 16) / 32;
 /// How the sections are called whose programs may sleep.
 const SLEEPABLE: &str = "struct_ops.s";

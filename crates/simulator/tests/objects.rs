@@ -212,16 +212,18 @@ fn calls_answer_as_a_kernels_do() {
     let [array, hash] = [("ARRAY", "odd"), ("HASH", "hash")]
         .map(|(kind, name)| map_of(kind, 4, 8, 1).replace("odd", name));
     let own = map_of("TASK_STORAGE", 4, 8, 0).replace("odd", "own");
-    let timers = "struct slot { struct bpf_timer timer; }; struct { __uint(type, BPF_MAP_TYPE_ARRAY);
-        __uint(max_entries, 1); __type(key, u32); __type(value, struct slot); } timers SEC(\".maps\");
+    let timers = "struct slot { struct bpf_timer timer; };
+        struct { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, 1);
+        __type(key, u32); __type(value, struct slot); } timers SEC(\".maps\");
         static int expired(void *map, int *key, struct bpf_timer *timer) { return 0; }
         static long (*const compare)(const char *, u32, const char *) = (void *)182;
         static long (*const print)(const char *, u32, ...) = (void *)6;
         extern int CONFIG_NOBODY_HAS_THIS __kconfig __weak;
         char text[1400], other[1400];
         static __always_inline struct bpf_timer *begun(void) { u32 n = 0;
-        struct slot *slot = bpf_map_lookup_elem(&timers, &n); bpf_timer_init(&slot->timer, &timers, 1);
-        bpf_timer_set_callback(&slot->timer, expired); return &slot->timer; }";
+        struct slot *slot = bpf_map_lookup_elem(&timers, &n);
+        bpf_timer_init(&slot->timer, &timers, 1); bpf_timer_set_callback(&slot->timer, expired);
+        return &slot->timer; }";
     let before = [array, hash, own, timers.to_owned()].join(" ").replace('\n', " ");
     let answers = [
         ("u32 n = 0; u64 v = 5;", "bpf_map_update_elem(&odd, &n, &v, BPF_NOEXIST)", -17),

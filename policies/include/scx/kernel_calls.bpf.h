@@ -180,8 +180,8 @@ static inline __attribute__((format(printf, 1, 2))) void scx_check_format(const 
 }
 
 /* Arguments as 64-bit words behind an unused one, since an array must not be empty. The compiler
- * does not know that one: else all words might become a constant, and no loader fills in where texts
- * are that a constant points to. */
+ * does not know that one: else all words might become a constant, and no loader fills in where
+ * texts are that a constant points to. */
 /* clang-format off */
 #define SCX_MESSAGE(format, args...)                                                               \
 	scx_check_format(format, ##args);                                                          \
