@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::source_text::SourceText;
 use crate::texts::{Texts, hex};
 use crate::tunable::Tunable;
-use crate::{Policy, PolicyError, sets};
+use crate::{Policy, PolicyError, sets, table};
 
 const SUFFIX: &str = ".bpf.o";
 const OPERATIONS: &str = "sched_ext_ops";
@@ -76,6 +76,7 @@ impl Policy {
             return Err(PolicyError::NoOps { policy: name.to_owned(), others });
         };
         check_licence(name, &object.licence)?;
+        table::check(name, &object, &object.tables[operations])?;
         let text = SourceText::new(&texts.all);
         let mut image = Vec::new();
         let (mut tunables, mut arrays) = (Vec::new(), Vec::new());

@@ -109,6 +109,17 @@ pub enum PolicyError {
         others: Vec<String>,
     },
 
+    /// Its table of operations says what every kernel refuses.
+    #[error("no kernel takes policy {policy}: {reason}\nhint: {hint}")]
+    Table {
+        /// The policy's name.
+        policy: String,
+        /// What is wrong with it.
+        reason: String,
+        /// A way out.
+        hint: String,
+    },
+
     /// What was given as an object of BPF is none, or a damaged one.
     #[error(
         "the object {} cannot be read: {reason}\nhint: give what \

@@ -82,7 +82,7 @@ fn a_starved_task_is_a_stall_that_says_where_it_waits() {
 }
 
 /// The fault's number in `misuses.bpf.c`, what it is reported as, and the message.
-const MISUSES: [(i64, FailureKind, &str); 20] = [
+const MISUSES: [(i64, FailureKind, &str); 21] = [
     (1, FailureKind::BadCall, "already direct-dispatched"),
     (2, FailureKind::BadCpu, "invalid CPU 9999 in SCX_DSQ_LOCAL_ON dispatch verdict"),
     (3, FailureKind::BadCpu, "SCX_DSQ_LOCAL[_ON] target CPU 1 not allowed for pinned[3]"),
@@ -103,6 +103,7 @@ const MISUSES: [(i64, FailureKind, &str); 20] = [
     (18, FailureKind::BadCall, "scx_bpf_dsq_move() called from outside ops.dispatch() and timers"),
     (19, FailureKind::BadQueue, "DSQ ID 0x0000000000000007 already had FIFO-enqueued tasks"),
     (20, FailureKind::BadCpu, "invalid CPU 9999 in scx_bpf_dsq_nr_queued()"),
+    (21, FailureKind::PolicyExit, "ops.init() failed (-22)"),
 ];
 
 #[test]
@@ -112,7 +113,7 @@ fn every_misuse_has_its_message() {
         let failure = result.error.expect("failed");
         assert_eq!(failure.kind, kind, "fault {fault}: {}", failure.message);
         assert!(failure.message.contains(message), "fault {fault}: {}", failure.message);
-        let late = failure.at_ns > 0 || matches!(fault, 9 | 10 | 17);
+        let late = failure.at_ns > 0 || matches!(fault, 9 | 10 | 17 | 21);
         assert!(late, "fault {fault} was noticed at {} ns", failure.at_ns);
     }
 }

@@ -192,7 +192,8 @@ pub(super) fn of_attach(error: &Error, before: &Status, kernel_log: &str) -> (St
         }
         Some(EINVAL) => (
             "it takes the policy's sched_ext_ops for invalid".into(),
-            "its name may have letters, digits, _ and . only; dispatch needs enqueue",
+            "its name may have letters, digits, _ and . only; its flags may be unknown to this \
+             kernel, or need an operation that the policy lacks",
         ),
         _ => (format!("{error:#}"), ""),
     };

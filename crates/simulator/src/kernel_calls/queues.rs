@@ -100,8 +100,10 @@ impl Kernel<'_> {
         self.charge(Spent::Scheduler, ns);
     }
 
-    pub fn create_dsq(&mut self, id: u64) -> i32 {
-        if id & BUILTIN != 0 {
+    /// `node` is where its memory is to be; any is for -1 (`NUMA_NO_NODE`).
+    pub fn create_dsq(&mut self, id: u64, node: i32) -> i32 {
+        let is_node = node >= -1 && node < self.queues.nr_nodes() as i32;
+        if id & BUILTIN != 0 || !is_node {
             return -errno::EINVAL;
         }
         match self.queues.create(&mut self.visible, id) {
