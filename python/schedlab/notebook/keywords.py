@@ -49,6 +49,7 @@ def _keywords(text: str) -> str:
     """A text about options, of the keywords that stand for them here."""
     text = text.replace("add --on vm to run on a real kernel", "give vm() for a real kernel")
     text = text.replace("add --on vm", "give on=vm()")
+    text = text.replace("`schedlab run` has --on vm", "give on=vm()")
     text = text.replace(" (--vary)", "").replace(" (--with)", "")
     return OPTION.sub(lambda option: KEYWORDS.get(option[1], option[1]), text)
 
