@@ -316,6 +316,7 @@ fn words<const COUNT: usize>(
 fn insert(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [p, dsq, slice, flags, _] = given;
     if let Some(p) = schedulable(run, p)? {
+        run.host.given.call = Some(run.place());
         run.host.dsq_insert(p, dsq, slice, flags);
     }
     Ok(1)
@@ -324,6 +325,7 @@ fn insert(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
 fn insert_vtime(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [p, dsq, slice, vtime, flags] = given;
     if let Some(p) = schedulable(run, p)? {
+        run.host.given.call = Some(run.place());
         run.host.dsq_insert_vtime(p, dsq, slice, vtime, flags);
     }
     Ok(1)

@@ -9,6 +9,14 @@ use crate::place::{Place, TaskId};
 use crate::visible::{NO_WALK, WALKS_MAX};
 use bytecode::errno;
 
+/// What to do where there is no queue of a number.
+pub fn way_to_queue(id: u64) -> String {
+    if id & BUILTIN != 0 {
+        return String::new();
+    }
+    format!("; scx_bpf_create_dsq({id:#x}, -1) in `init` creates it")
+}
+
 /// `ops.dispatch_max_batch` where the policy names none.
 const DISPATCH_BATCH_DEFAULT: u32 = 32;
 /// An iterator that has not fetched anything asks for few tasks first: most walks are short.
@@ -124,11 +132,14 @@ impl Kernel<'_> {
     }
 
     pub fn dsq_insert(&mut self, task: TaskId, dsq: u64, slice: u64, flags: u64) {
-        self.request_insertion(Insertion { task, dsq, flags, by_vtime: false }, slice, None);
+        let asked_at = self.given.call;
+        let insertion = Insertion { task, dsq, flags, by_vtime: false, asked_at };
+        self.request_insertion(insertion, slice, None);
     }
 
     pub fn dsq_insert_vtime(&mut self, task: TaskId, dsq: u64, slice: u64, vtime: u64, flags: u64) {
-        let insertion = Insertion { task, dsq, flags, by_vtime: true };
+        let asked_at = self.given.call;
+        let insertion = Insertion { task, dsq, flags, by_vtime: true, asked_at };
         self.request_insertion(insertion, slice, Some(vtime));
     }
 
@@ -158,7 +169,7 @@ impl Kernel<'_> {
         match self.queues.find(id) {
             Some(index) if id & BUILTIN == 0 => self.move_first_to_local(index),
             _ => {
-                let message = format!("invalid DSQ ID {id:#018x}");
+                let message = format!("invalid DSQ ID {id:#018x}{}", way_to_queue(id));
                 self.fail(FailureKind::BadQueue, message);
                 false
             }
@@ -206,7 +217,8 @@ impl Kernel<'_> {
         }
         self.charge_steps(at, from);
         let Some(task) = task(self) else { return false };
-        let moved = self.move_queued(at, from, Insertion { task, dsq, flags, by_vtime });
+        let insertion = Insertion { task, dsq, flags, by_vtime, asked_at: None };
+        let moved = self.move_queued(at, from, insertion);
         self.visible.walks.get(at).flags &= !(PENDING_SLICE | PENDING_VTIME);
         moved
     }
