@@ -49,6 +49,11 @@ BESIDE_HINT = "mend it, or take it away: a policy needs no such file"
 # What clang makes of a policy: what a kernel loads, and the simulator runs.
 BUILT_SUFFIX = ".bpf.o"
 
+# How an object begins.
+ELF = b"\x7fELF"
+# Of what is surely no file of another shelf than policies.
+FOREIGN_SUFFIXES = (".c", ".o", ".h")
+
 # `eevdf@kernel` and `cfs@kernel:6.1` are kernels' own schedulers; no set can have such a name.
 OWN_SCHEDULER = re.compile(r"(.*)@kernel(?::([^/]*))?")
 
@@ -117,9 +122,24 @@ def find(shelf: Shelf, text: str) -> Path:
     if text in known:
         return known[text]
     if Path(text).is_file():
-        hint = f"rename it to {text.partition('.')[0]}{shelf.suffix}, or give {a_name}"
-        raise SchedlabError(f"{what} does not end in {shelf.suffix}", hint)
-    raise UnknownName(shelf.kind, text, known)
+        raise SchedlabError(
+            f"{what} does not end in {shelf.suffix}", f"{_rename(shelf, text)}{a_name}"
+        )
+    unknown = UnknownName(shelf.kind, text, known)
+    if Path(f"{text}{shelf.suffix}").is_file():
+        unknown.args = (f"{unknown}: did you mean the file {text}{shelf.suffix}?",)
+    raise unknown
+
+
+def _rename(shelf: Shelf, text: str) -> str:
+    """What to do with a file whose name ends wrongly; "give " if it is of another kind."""
+    suffix = shelf.suffix
+    if shelf is POLICIES:
+        with contextlib.suppress(OSError), Path(text).open("rb") as file:
+            suffix = BUILT_SUFFIX if file.read(len(ELF)) == ELF else suffix
+    elif Path(text).suffix in FOREIGN_SUFFIXES:
+        return f"give a *{suffix} file, or "
+    return f"rename it to {text.partition('.')[0]}{suffix}, or give "
 
 
 def split_set(text: str) -> tuple[str, str | None]:

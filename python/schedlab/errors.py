@@ -20,6 +20,16 @@ class SchedlabError(Exception):
         super().__init__(message)
         self.hint = hint
 
+    @property
+    def hint(self) -> str | None:
+        """A way out, which a traceback shows, too."""
+        return self._hint
+
+    @hint.setter
+    def hint(self, hint: str | None) -> None:
+        self._hint = hint
+        self.__notes__ = [f"hint: {hint}"] if hint else []
+
 
 class BadValue(SchedlabError):
     """A value that cannot be used: `place` is the option or file it came from."""

@@ -151,18 +151,30 @@ def test_a_varied_value_that_the_machine_is_too_small_for_is_named_with_its_opti
     ("words", "kind", "suffix"),
     [
         (("run", "mine.c", *SCENARIO), "policy", ".bpf.c"),
-        (("run", "fifo", "--workload", "mine.c", "--machine", "laptop"), "workload", ".toml"),
-        (("run", "fifo", "--workload", "ping_pong", "--machine", "mine.c"), "machine", ".toml"),
-        (("compare", "--experiment", "mine.c"), "experiment", ".toml"),
+        (("run", "fifo", "--workload", "mine.txt", "--machine", "laptop"), "workload", ".toml"),
+        (("run", "fifo", "--workload", "ping_pong", "--machine", "mine.txt"), "machine", ".toml"),
+        (("compare", "--experiment", "mine.txt"), "experiment", ".toml"),
     ],
 )
 def test_a_file_of_another_suffix_is_refused_with_the_right_one(
     command, tmp_path, words, kind, suffix
 ):
-    (tmp_path / "mine.c").write_text("")
+    mine = "mine.c" if kind == "policy" else "mine.txt"
+    (tmp_path / mine).write_text("")
     message = refused(command(*words))
-    assert f"error: {kind} file 'mine.c' does not end in {suffix}\n" in message
+    assert f"error: {kind} file '{mine}' does not end in {suffix}\n" in message
     assert f"rename it to mine{suffix}" in message
+
+
+def test_a_files_hint_says_the_name_that_it_should_have(command, tmp_path):
+    (tmp_path / "elf.o").write_bytes(b"\x7fELF of some policy")
+    (tmp_path / "two.bpf.c").write_text("int two;\n")
+    message = command("run", "elf.o", "--workload", "hackbench", "--machine", "laptop").stderr
+    assert "hint: rename it to elf.bpf.o, or give a name: " in message
+    message = command("run", "fifo", "--workload", "two.bpf.c", "--machine", "laptop").stderr
+    assert "hint: give a *.toml file, or a name: " in message
+    message = command("run", "two", "--workload", "hackbench", "--machine", "laptop").stderr
+    assert "error: unknown policy 'two': did you mean the file two.bpf.c?\n" in message
 
 
 def test_a_report_never_takes_the_place_of_a_device(command, tmp_path):

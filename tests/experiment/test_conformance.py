@@ -181,6 +181,27 @@ def test_a_policy_that_refuses_to_begin_is_one_error(command):
     assert "slots is 63" in done.stderr and done.stderr.count("slots") == 1
 
 
+def test_one_that_lacks_something_is_told_so_once_with_what_can_be_done(command, spoilt):
+    policy = spoilt("brews", "	extern void scx_bpf_brew(void) __ksym; scx_bpf_brew();\n")
+    done = command("check", policy, "--seeds", "10")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: policy brews does not begin: brews.bpf.c:41: round_robin")
+    assert (
+        "hint: a real kernel may have what the simulator lacks: `schedlab run` has" in done.stderr
+    )
+    assert done.stderr.count("hint: ") == 1
+
+
+WRONG_QUEUE = "	if (p->pid > 2) { scx_bpf_dsq_insert(p, 77, 1, 0); return; }\n"
+
+
+def test_one_mistake_is_told_once_whatever_task_it_meets(command, spoilt):
+    done = command("check", spoilt("astray", WRONG_QUEUE), *QUICK)
+    assert done.returncode == 1
+    assert done.stderr.count("violated:") == 1, done.stderr
+    assert "non-existent DSQ 0x4d for " in done.stderr
+
+
 def test_a_promise_is_asked_and_without_one_the_figure_is_shown(command, spoilt, tmp_path):
     policy = spoilt("mine", "")
     only = ("--only", "crowd")

@@ -4,6 +4,7 @@ Method: made-up runs with times that are equal, overlap or differ, and with dead
 times, shares and latencies whose order is known; the report's page and the terminal's table.
 """
 
+import dataclasses
 import re
 
 import pytest
@@ -119,6 +120,13 @@ def test_shares_are_told_before_latencies(run_of):
 def test_where_nothing_differs_it_says_so(run_of):
     records = [run_of(policy, wakes=False) for policy in ("cfs", "o1")]
     assert told(records).endswith("Nothing else that was measured tells them apart.")
+
+
+def test_of_policies_that_failed_nothing_is_said(run_of):
+    records = [run_of(policy, wakes=False) for policy in ("cfs", "o1", "bfs")]
+    failed = {**records[2].result, "status": "failed", "makespan_ns": None}
+    records[2] = dataclasses.replace(records[2], status="failed", result=failed)
+    assert told(records).startswith("of cfs and o1 none is faster: all take 1.000 s")
 
 
 def test_a_panel_that_differs_somewhere_keeps_its_sentence(run_of):

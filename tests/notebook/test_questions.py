@@ -237,6 +237,49 @@ def test_samples_that_share_a_letter_are_not_shown_to_differ():
         sl.compare_groups(samples, method="Tukey")
 
 
+@pytest.mark.parametrize("groups", [[1, 2, 3], {"a": 1}, {"a": ["fast"]}, {}, [], 7])
+def test_what_is_no_sample_is_refused(groups):
+    with pytest.raises(BadValue, match="groups: ") as refused:
+        sl.compare_groups(groups)
+    assert "give {NAME: [TIME, ...]}" in refused.value.hint
+
+
+def test_a_run_that_fails_is_told_with_its_replay(tmp_path, capsys):
+    (tmp_path / "bad.bpf.c").write_text(CRASHES)
+    run = sl.simulate(tmp_path / "bad.bpf.c", "hackbench", "laptop", groups=1)
+    assert run.result["status"] == "failed"
+    told = capsys.readouterr().err
+    assert "error: policy bad failed" in told
+    assert "replay: schedlab run" in told
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"policies": []}, "see what there is with `policies()`"),
+        (
+            {"policies": ["o1", "cfs"], "tunables": {"x.y": 3}},
+            "give tunables={POLICY: {TUNABLE: VALUE}}, where",
+        ),
+        (
+            {"policies": ["fifo", "fifo"]},
+            "as in {'fifo': 'fifo', 'fifo_2': 'fifo'} with tun",
+        ),
+        ({"store": __file__}, "name another file: store=PATH"),
+        ({"jobs": 2}, "unknown parameter 'jobs' of workload hackbench: did you mean processes?"),
+        ({"set": {}}, "did you mean tunables?"),
+        ({"progres": True}, "did you mean progress?"),
+        ({"profile": True}, "; keywords of the call: vary, repeat, seed, tunables, store, "),
+    ],
+)
+def test_a_hint_speaks_of_keywords_and_a_traceback_shows_it(tmp_path, changes, words):
+    with pytest.raises(SchedlabError) as refused:
+        ask(tmp_path, **changes)
+    error = refused.value
+    assert words in f"{error} {error.hint}"
+    assert error.__notes__ == [f"hint: {error.hint}"]
+
+
 def test_measurements_are_frames_figures_and_pages(tmp_path):
     case = ("sort", (("lines", "100"),))
     store = MadeStore(tmp_path / "m.db")

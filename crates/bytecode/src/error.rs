@@ -10,7 +10,7 @@ use crate::instruction::NoInstruction;
 pub enum ObjectError {
     #[error("it is no object: {0}")]
     Elf(#[from] object::Error),
-    #[error("it is for machine {0}, not for BPF (247)\nhint: build it with clang -target bpf")]
+    #[error("it is built for {}, not for BPF\nhint: build it with clang -target bpf", built_for(*.0))]
     Machine(u16),
     #[error("it has more than {0} sections or symbols")]
     Items(usize),
@@ -69,6 +69,29 @@ pub enum LinkError {
     Types(#[from] BtfError),
     #[error("it has more than {0} instructions")]
     Size(usize),
+}
+
+/// A machine by its number. Source: include/uapi/linux/elf-em.h.
+fn built_for(machine: u16) -> String {
+    match machine {
+        62 => "x86-64".to_owned(),
+        183 => "aarch64".to_owned(),
+        number => format!("machine {number}"),
+    }
+}
+
+impl LinkError {
+    /// Whether a real kernel may have what is lacking here.
+    pub fn is_of_this_world(&self) -> bool {
+        matches!(
+            self,
+            LinkError::Instruction { why: NoInstruction::Unsupported(_), .. }
+                | LinkError::Helper { .. }
+                | LinkError::Missing { .. }
+                | LinkError::Field { .. }
+                | LinkError::Access { .. }
+        )
+    }
 }
 
 /// An instruction as a person finds it: function, file and line where the object says them.

@@ -54,7 +54,7 @@ pub enum FaultKind {
     #[error("{0}")]
     Holding(&'static str),
     /// A function calls others too deep.
-    #[error("more than 8 functions are in each other")]
+    #[error("calls are nested more than 8 deep")]
     Depth,
     /// It does not return.
     #[error("it has not returned after {0} instructions")]

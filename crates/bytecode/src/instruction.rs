@@ -228,7 +228,7 @@ pub enum Instruction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum NoInstruction {
-    #[error("opcode {0:#04x} does not exist")]
+    #[error("{}", no_opcode(*.0))]
     Opcode(u8),
     #[error("register {0} does not exist")]
     Register(u8),
@@ -240,6 +240,18 @@ pub enum NoInstruction {
     FrameWritten,
     #[error("{0} is not supported")]
     Unsupported(&'static str),
+}
+
+/// `BPF_JMP | BPF_CALL | BPF_X`, which clang makes of a call through a pointer.
+const CALL_OF_POINTER: u8 = 0x8d;
+
+fn no_opcode(opcode: u8) -> String {
+    if opcode == CALL_OF_POINTER {
+        return "it calls a function through a pointer (callx), which no kernel takes\n\
+                hint: call the function by its name"
+            .to_owned();
+    }
+    format!("opcode {opcode:#04x} does not exist")
 }
 
 /// The parts of a slot, before it is known what they mean.

@@ -434,7 +434,8 @@ impl Map {
         let bytes = stride.checked_mul(entries).and_then(|bytes| bytes.checked_mul(copies));
         let values = bytes.and_then(|bytes| room.take(bytes, LINE_BYTES, false));
         let values = values.ok_or_else(|| {
-            refused(format!("no room for {entries} values of {stride} bytes, {copies} times"))
+            let times = if copies == 1 { String::new() } else { format!(", {copies} times") };
+            refused(format!("no room for {entries} values of {stride} bytes{times}"))
         })?;
         let per_cpu = declaration.kind == kind::PERCPU_ARRAY;
         let values = if copies == 0 { 0 } else { values };

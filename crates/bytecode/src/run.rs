@@ -229,6 +229,11 @@ impl<H: Host> Run<'_, H> {
         (&mut self.machine.memory, self.host)
     }
 
+    /// The instruction that made the call that is answered now.
+    pub fn place(&self) -> u32 {
+        self.machine.reach.place as u32
+    }
+
     /// What is said of the call that is answered now, with its place before it.
     pub fn told(&self, said: &str) -> String {
         let own = self.machine.shadow.as_ref().and_then(|shadow| shadow.calls_own);

@@ -108,7 +108,7 @@ fn a_fault_names_its_line_and_what_was_done() {
     assert!(text.ends_with("it has not returned after 1000000 instructions"), "{text}");
     assert!(text.starts_with("23: endless") || text.starts_with("24: endless"), "{text}");
     let text = told("depth", 100);
-    assert!(text.contains("deeper: more than 8 functions are in each other"), "{text}");
+    assert!(text.contains("deeper: calls are nested more than 8 deep"), "{text}");
     assert_eq!(told("refused", 0), "50: refused: the call was refused");
 }
 

@@ -115,7 +115,8 @@ fn an_object_of_another_machine_is_refused_by_name() {
     assert!(done.expect("a compiler").success());
     let error =
         Object::read(&std::fs::read(path).expect("an object")).expect_err("another machine");
-    assert!(error.to_string().contains("not for BPF"), "{error}");
+    assert!(error.to_string().contains("it is built for "), "{error}");
+    assert!(error.to_string().contains("64, not for BPF\nhint: "), "{error}");
     let stripped = built(&source, "v3", &["-g0"]);
     let error = Object::read(&stripped).expect_err("no types");
     assert!(error.to_string().contains("build it with -g"), "{error}");

@@ -5,13 +5,13 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use bytecode::{Btf, BtfError, Object, Qualifier, Type, TypeId, Variable};
+use bytecode::{Btf, BtfError, Object, ObjectError, Qualifier, Type, TypeId, Variable};
 use sha2::{Digest, Sha256};
 
 use crate::source_text::SourceText;
 use crate::texts::{Texts, hex};
 use crate::tunable::Tunable;
-use crate::{Policy, PolicyError, sets};
+use crate::{Policy, PolicyError, sets, table};
 
 const SUFFIX: &str = ".bpf.o";
 const OPERATIONS: &str = "sched_ext_ops";
@@ -69,13 +69,20 @@ impl Policy {
         let io = |cause| PolicyError::Io { action: "read", path: path.to_owned(), cause };
         let bytes = fs::read(path).map_err(io)?;
         let broken = |reason: String| PolicyError::NoObject { path: path.to_owned(), reason };
-        let object = Object::read(&bytes).map_err(|error| broken(error.to_string()))?;
+        let object = Object::read(&bytes).map_err(|error| match error {
+            ObjectError::Bytes { section, bytes, most } => {
+                let most_mib = most >> 20;
+                PolicyError::ObjectSize { policy: name.to_owned(), section, bytes, most_mib }
+            }
+            other => broken(other.to_string()),
+        })?;
         let operations = object.tables.iter().position(|table| table.of == OPERATIONS);
         let Some(operations) = operations else {
             let others = object.tables.iter().map(|table| table.of.clone()).collect();
             return Err(PolicyError::NoOps { policy: name.to_owned(), others });
         };
         check_licence(name, &object.licence)?;
+        table::check(name, &object, &object.tables[operations])?;
         let text = SourceText::new(&texts.all);
         let mut image = Vec::new();
         let (mut tunables, mut arrays) = (Vec::new(), Vec::new());

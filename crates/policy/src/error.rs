@@ -110,17 +110,43 @@ pub enum PolicyError {
         others: Vec<String>,
     },
 
+    /// Its table of operations says what every kernel refuses.
+    #[error("no kernel takes policy {policy}: {reason}\nhint: {hint}")]
+    Table {
+        /// The policy's name.
+        policy: String,
+        /// What is wrong with it.
+        reason: String,
+        /// A way out.
+        hint: String,
+    },
+
     /// What was given as an object of BPF is none, or a damaged one.
     #[error(
-        "the object {} cannot be read: {reason}\nhint: give what \
-         `clang -target bpf -O2 -g -c` made of a policy, or the policy's .bpf.c file",
-        path.display()
+        "the object {} cannot be read: {reason}{}", path.display(), way_to_an_object(reason)
     )]
     NoObject {
         /// Its path.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
+    },
+
+    /// Its object is too large.
+    #[error(
+        "policy {policy}: its code and variables have more than {most_mib} MiB; section {section} \
+         has {bytes} bytes\nhint: make its arrays smaller: schedlab takes {most_mib} MiB of code \
+         and variables, in the simulator and on the way to a kernel"
+    )]
+    ObjectSize {
+        /// The policy's name.
+        policy: String,
+        /// The section that is too much.
+        section: String,
+        /// Its size in bytes.
+        bytes: u64,
+        /// How many MiB are taken.
+        most_mib: u64,
     },
 
     /// An object in the cache is not what was written there.
@@ -133,9 +159,10 @@ pub enum PolicyError {
     /// The source names no licence under which a kernel would load it.
     #[error(
         "policy {policy} {}: a kernel lets only policies under the GPL call it\n\
-         hint: add this line: char _license[] SEC(\"license\") = \"GPL\";",
+         hint: {}: char _license[] SEC(\"license\") = \"GPL\";",
         if found.is_empty() { "names no licence".to_owned() }
-        else { format!("has the licence {found:?}") }
+        else { format!("has the licence {found:?}") },
+        if found.is_empty() { "add this line" } else { "change its line to" }
     )]
     Licence {
         /// The policy's name.
@@ -239,6 +266,17 @@ const OF_OTHER_HEADERS: [&str; 9] = [
     "function '__COMPAT_",
 ];
 
+/// What clang says of a kind of map that schedlab's headers do not name.
+const OF_OTHER_MAPS: &str = "identifier 'BPF_MAP_TYPE_";
+
+/// What to give instead of an object that cannot be read, unless the reason says it.
+fn way_to_an_object(reason: &str) -> &'static str {
+    if reason.contains("\nhint: ") {
+        return "";
+    }
+    "\nhint: give what `clang -target bpf -O2 -g -c` made of a policy, or the policy's .bpf.c file"
+}
+
 /// What a policy without operations has, and what to do.
 fn instead_of_ops(policy: &str, others: &[String]) -> String {
     if others.is_empty() {
@@ -246,11 +284,19 @@ fn instead_of_ops(policy: &str, others: &[String]) -> String {
         return format!("\nhint: end the file with {define}");
     }
     let others = others.join(", ");
-    format!(", but {others}\nhint: only a table of that type is a policy that runs here")
+    format!(
+        ", but {others}\n\
+         hint: a policy that runs here has a table of the type sched_ext_ops, as SCX_OPS_DEFINE \
+         makes it"
+    )
 }
 
 fn way_out(output: &str) -> &'static str {
-    if OF_OTHER_HEADERS.iter().any(|words| output.contains(words)) {
+    if output.contains(OF_OTHER_MAPS) {
+        "\nhint: the simulator has maps of the types BPF_MAP_TYPE_HASH, BPF_MAP_TYPE_ARRAY, \
+         BPF_MAP_TYPE_PERCPU_ARRAY and BPF_MAP_TYPE_TASK_STORAGE; another one needs a real \
+         kernel, and an object (.bpf.o) that was built with other headers"
+    } else if OF_OTHER_HEADERS.iter().any(|words| output.contains(words)) {
         "\nhint: a source for other headers than schedlab's is given as the object (.bpf.o) that \
          was built with them, or with their folders named, as in CLANG=\"clang -I FOLDER\""
     } else {

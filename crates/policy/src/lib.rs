@@ -13,6 +13,7 @@ mod load;
 mod sets;
 mod source_text;
 mod spelling;
+mod table;
 mod texts;
 mod tunable;
 

@@ -3,4 +3,5 @@
 mod compile;
 mod load;
 mod sets;
+mod table;
 mod workshop;

@@ -247,7 +247,32 @@ fn a_file_with_other_ops_is_told_which() {
     let text = "#include <scx/common.bpf.h>\nstruct other_ops { int (*first)(void); };\n\
                 SEC(\".struct_ops\") struct other_ops others = {};\n";
     let error = Workshop::new().build("others", text).unwrap_err().to_string();
-    assert_eq!(error.lines().next(), Some("policy others defines no sched_ext_ops, but other_ops"));
+    assert_eq!(
+        error,
+        "policy others defines no sched_ext_ops, but other_ops\n\
+         hint: a policy that runs here has a table of the type sched_ext_ops, as SCX_OPS_DEFINE \
+         makes it"
+    );
+}
+
+#[test]
+fn a_kind_of_map_that_is_not_here_is_answered_with_those_that_are() {
+    let map = "struct { __uint(type, BPF_MAP_TYPE_LRU_HASH); } lru SEC(\".maps\");";
+    let error = Workshop::new().build("counting", &format!("{COUNTING}{map}\n")).unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("\nhint: the simulator has maps of the types BPF_MAP_TYPE_HASH, "));
+    assert!(!error.contains("CLANG="), "{error}");
+}
+
+#[test]
+fn an_object_that_is_too_large_is_told_how_large_one_may_be() {
+    let text = format!("{COUNTING}char large[65 << 20];\n");
+    let workshop = Workshop::new();
+    let error = workshop.build("counting", &text).unwrap_err();
+    assert!(matches!(error, PolicyError::ObjectSize { .. }), "{error}");
+    let error = error.to_string();
+    assert!(error.contains("section .bss has 68157448 bytes\nhint: make its arrays"), "{error}");
+    assert!(error.contains("schedlab takes 64 MiB of code and variables"), "{error}");
 }
 
 #[test]
@@ -255,6 +280,10 @@ fn a_source_for_other_headers_is_told_what_else_can_be_given() {
     let text = format!("#include <scx/of_others.bpf.h>\n{COUNTING}");
     let error = Workshop::new().build("counting", &text).unwrap_err().to_string();
     assert!(error.ends_with("as in CLANG=\"clang -I FOLDER\""), "{error}");
+    // Whatever else the compiler has to say.
+    let text = COUNTING.replace("count += step;", "for (;;); bpf_loop(1, 0, 0, 0);");
+    let error = Workshop::new().build("counting", &text).unwrap_err().to_string();
+    assert!(error.contains("1 warning and 1 error generated.\nhint: "), "{error}");
     let typing_error = COUNTING.replace("count += step;", "cuont += step;");
     let error = Workshop::new().build("counting", &typing_error).unwrap_err().to_string();
     assert!(!error.contains("hint:"), "{error}");
@@ -285,10 +314,14 @@ fn a_licence_that_no_kernel_loads_is_refused_with_the_line_to_add() {
     assert!(COUNTING.contains(LINE));
     let with = |line: &str| Workshop::new().build("counting", &COUNTING.replace(LINE, line));
     let said = |line: &str| with(line).unwrap_err().to_string();
-    let hint = format!("\nhint: add this line: {}", LINE.trim_end());
+    let hint = |what: &str| format!("\nhint: {what}: {}", LINE.trim_end());
     let reason = "a kernel lets only policies under the GPL call it";
-    assert_eq!(said(""), format!("policy counting names no licence: {reason}{hint}"));
+    assert_eq!(
+        said(""),
+        format!("policy counting names no licence: {reason}{}", hint("add this line"))
+    );
     let other = LINE.replace("GPL", "MIT");
+    let hint = hint("change its line to");
     let expected = format!("policy counting has the licence \"MIT\": {reason}{hint}");
     assert_eq!(said(&other), expected);
     with(&LINE.replace("GPL", "Dual BSD/GPL")).unwrap();

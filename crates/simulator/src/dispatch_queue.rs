@@ -245,6 +245,11 @@ impl DispatchQueues {
         }
     }
 
+    /// How many nodes the machine has.
+    pub fn nr_nodes(&self) -> usize {
+        self.nr_nodes
+    }
+
     /// Creates a queue of the policy's; a negative error number if there is one of that number or
     /// there have been [`QUEUES_MAX`] queues.
     pub fn create(&mut self, visible: &mut Visible, id: u64) -> Result<(), i32> {

@@ -93,6 +93,7 @@ impl Kernel<'_> {
         self.close_stays(elapsed_ns);
         self.check_end(elapsed_ns);
         let mut failure = self.failure.take();
+        failure.iter_mut().for_each(|failure| self.place_failure(failure));
         self.say_goodbye(failure.is_some());
         let last = self.failure.take().filter(|last| last.kind.is_fault());
         let status = if last.is_some() { Status::Failed } else { status };

@@ -8,7 +8,7 @@ use crate::choices::Choices;
 use crate::cpu::{Activity, Cpu, Spent};
 use crate::dispatch_queue::DispatchQueues;
 use crate::ending::EVENTS_MAX;
-use crate::failure::FailureKind;
+use crate::failure::{FailureKind, told_number};
 use crate::flags::{WAKE_FORK, WAKE_TTWU};
 use crate::kernel::{Context, Kernel, Masks, idle_task};
 use crate::linked::{Adopted, Mode, Refusal};
@@ -150,7 +150,10 @@ impl<'a> Kernel<'a> {
     fn start(&mut self) {
         let result = self.call_init();
         if result != 0 && self.failure.is_none() {
-            self.fail(FailureKind::PolicyExit, format!("ops.init() failed ({result})"));
+            self.fail(
+                FailureKind::PolicyExit,
+                format!("ops.init() failed ({result}){}", told_number(result)),
+            );
         }
         for place in 0..self.workload.initial.len() {
             if self.failure.is_some() {

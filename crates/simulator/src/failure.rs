@@ -39,6 +39,31 @@ impl FailureKind {
     }
 }
 
+/// Error numbers that policies answer with, and what they mean. Source: Linux,
+/// include/uapi/asm-generic/errno-base.h and errno.h.
+const NUMBERS: [(i32, &str); 14] = [
+    (1, "EPERM, not permitted"),
+    (2, "ENOENT, no such thing"),
+    (7, "E2BIG, too large"),
+    (11, "EAGAIN, try again"),
+    (12, "ENOMEM, no memory"),
+    (13, "EACCES, no access"),
+    (14, "EFAULT, bad address"),
+    (16, "EBUSY, in use"),
+    (17, "EEXIST, there already"),
+    (19, "ENODEV, no such device"),
+    (22, "EINVAL, invalid argument"),
+    (28, "ENOSPC, no room left"),
+    (34, "ERANGE, out of range"),
+    (95, "EOPNOTSUPP, not supported"),
+];
+
+/// What the answer of an operation means, behind a colon; nothing if it is no known error number.
+pub(crate) fn told_number(answer: i32) -> String {
+    let known = NUMBERS.iter().find(|(number, _)| answer.checked_neg() == Some(*number));
+    known.map_or(String::new(), |(_, meaning)| format!(": {meaning}"))
+}
+
 /// A failure as it is reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failure {

@@ -43,6 +43,8 @@ pub struct Insertion {
     pub flags: u64,
     /// Whether the queue is ordered by virtual time.
     pub by_vtime: bool,
+    /// The instruction of the policy that asked for it, if one did.
+    pub asked_at: Option<u32>,
 }
 
 /// Which operation of the policy is running, as far as calls depend on it.

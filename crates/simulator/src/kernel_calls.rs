@@ -3,6 +3,8 @@
 mod cpus;
 mod queues;
 
+pub use queues::way_to_queue;
+
 use crate::failure::FailureKind;
 use crate::kernel::Kernel;
 

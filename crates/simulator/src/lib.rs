@@ -106,7 +106,8 @@ pub struct Options {
 }
 
 /// What else can be done with a policy that needs what the simulator lacks.
-const ON_VM: &str = "\nhint: a real kernel may have what the simulator lacks: add --on vm";
+const ON_VM: &str =
+    "\nhint: a real kernel may have what the simulator lacks: `schedlab run` has --on vm";
 
 /// A run that could not begin.
 #[derive(Debug, thiserror::Error)]
@@ -128,11 +129,11 @@ pub enum SimulateError {
         reason: String,
     },
     /// The policy's object needs what the simulator lacks.
-    #[error("policy {policy}: {reason}{}", ON_VM)]
+    #[error("policy {policy}: {reason}")]
     Object {
         /// The policy.
         policy: String,
-        /// What, and where.
+        /// What, and where, and a way out if there is one.
         reason: String,
     },
     /// The machine has no CPUs, or more than the policy interface can name.

@@ -1,10 +1,10 @@
 //! A copy of a policy that a machine has taken.
 
-use crate::Options;
 use crate::abi::STORAGE_MAX;
 use crate::operations::{Operations, is_never_called};
 use crate::shown::{Part, Shown};
 use crate::visible::{CPU_AT, Placed, Visible};
+use crate::{ON_VM, Options};
 use bytecode::{Addresses, Machine, Maps, Program, UnknownMap, World, tokens};
 use policy::Loaded;
 
@@ -109,10 +109,13 @@ impl Linked {
         let (elements, cells) = (known.elements(CPU_AT), known.cells());
         let addresses = Addresses { data, maps, elements, cells };
         let program = Program::link(&copy.object, &roots, world, &addresses);
-        let program = program.map_err(|error| error.to_string())?;
+        let program = program.map_err(|error| {
+            let hint = if error.is_of_this_world() { ON_VM } else { "" };
+            format!("{error}{hint}")
+        })?;
         let number = |function| program.function(function).map_or(u64::MAX, |number| number as u64);
         let operations = Operations::of_object(copy, number)
-            .map_err(|name| format!("the simulator lacks the operation {name}"))?;
+            .map_err(|name| format!("the simulator lacks the operation {name}{ON_VM}"))?;
         if operations.dispatch_max_batch > BATCH_MAX {
             let batch = operations.dispatch_max_batch;
             return Err(format!(

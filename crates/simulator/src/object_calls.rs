@@ -66,7 +66,7 @@ pub const CALLS: &[(&str, Call)] = &[
     ("bpf_rcu_read_unlock", |_, _| Ok(0)),
     ("bpf_get_prandom_u32", |run, _| Ok(run.host.random.next_u64() >> 32)),
     // Dispatch queues.
-    ("scx_bpf_create_dsq", |run, [id, ..]| Ok(run.host.create_dsq(id) as u64)),
+    ("scx_bpf_create_dsq", |run, [id, node, ..]| Ok(run.host.create_dsq(id, node as i32) as u64)),
     ("scx_bpf_destroy_dsq", |run, [id, ..]| {
         run.host.destroy_dsq(id);
         Ok(0)
@@ -320,6 +320,7 @@ fn insert_at(
     vtime: Option<u64>,
 ) -> Result<u64, Stop> {
     if let Some(p) = schedulable(run, p)? {
+        run.host.given.call = Some(run.place());
         run.host.dsq_insert(p, dsq, slice, vtime, flags);
     }
     Ok(1)

@@ -44,6 +44,7 @@ impl Kernel<'_> {
     #[inline]
     fn run_function(&mut self, number: usize, arguments: [u64; 5], whom: u64) -> u64 {
         let mut linked = self.code.take().expect(ONE_AT_A_TIME);
+        self.given.had_failed = self.failure.is_some();
         let answer = linked.machine.call(self, number, arguments).unwrap_or_else(|fault| {
             self.fault(&fault, linked.machine.program(), whom);
             0
@@ -54,6 +55,23 @@ impl Kernel<'_> {
         }
         self.code = Some(linked);
         answer
+    }
+
+    /// Keeps the place of the call that ended the run.
+    #[cold]
+    fn failed_in_call(&mut self, place: u32) {
+        if !std::mem::replace(&mut self.given.had_failed, true) {
+            self.given.failed_at.get_or_insert(place);
+        }
+    }
+
+    /// Puts the place of the call that was wrong before what is said of it.
+    pub fn place_failure(&self, failure: &mut Failure) {
+        let (Some(place), Some(linked)) = (self.given.failed_at, &self.code) else { return };
+        if failure.kind.is_of_calls() {
+            let place = linked.machine.program().place(place as usize);
+            failure.message = format!("{place}: {}", failure.message);
+        }
     }
 
     /// Ends the run by what a program did wrong, on behalf of `whom`.
@@ -91,8 +109,9 @@ fn strictly(
     }
     let had_failed = run.host.failure.is_some();
     let answer = answer(run, arguments)?;
+    let is_placed = run.host.given.failed_at.is_some();
     if let Some(failure) = run.host.failure.take() {
-        let is_new = !had_failed && failure.kind.is_of_calls();
+        let is_new = !had_failed && failure.kind.is_of_calls() && !is_placed;
         let message = if is_new { run.told(&failure.message) } else { failure.message };
         run.host.failure = Some(Failure { message, ..failure });
     }
@@ -136,7 +155,12 @@ impl Host for Kernel<'_> {
         if run.host.is_strict() {
             strictly(run, name, answer, arguments)
         } else {
-            answer(run, arguments)
+            let answer = answer(run, arguments);
+            if run.host.failure.is_some() {
+                let place = run.place();
+                run.host.failed_in_call(place);
+            }
+            answer
         }
     }
 

@@ -25,6 +25,12 @@ pub struct Given {
     pub arguments: (u64, u64),
     /// Whether that may sleep.
     pub may_sleep: bool,
+    /// The instruction that inserts or moves a task, if one does.
+    pub call: Option<u32>,
+    /// Whether the run had failed before the present call.
+    pub had_failed: bool,
+    /// The instruction whose call was wrong, if one was.
+    pub failed_at: Option<u32>,
     /// Sets of CPUs of an object's.
     pub masks: OwnMasks,
 }
@@ -41,6 +47,9 @@ impl Given {
             operation: Operation::Init,
             arguments: (0, 0),
             may_sleep: false,
+            call: None,
+            had_failed: false,
+            failed_at: None,
             masks: OwnMasks::default(),
         }
     }

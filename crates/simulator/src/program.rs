@@ -8,7 +8,7 @@
 mod messages;
 
 use crate::cpu::Spent;
-use crate::failure::FailureKind;
+use crate::failure::{FailureKind, told_number};
 use crate::flags::{WAKE_FORK, WAKE_TTWU};
 use crate::kernel::Kernel;
 use crate::metrics::name_of;
@@ -373,7 +373,8 @@ impl Kernel<'_> {
         let result = self.call_init_task(task, fork);
         if result != 0 {
             let label = self.tasks.label(task);
-            let message = format!("ops.init_task() failed ({result}) for {label}");
+            let message =
+                format!("ops.init_task() failed ({result}) for {label}{}", told_number(result));
             return self.fail_about(task, FailureKind::PolicyExit, message);
         }
         self.call_for(Operation::Enable, task, 0);

@@ -5,6 +5,7 @@ use crate::dispatch_queue::{BUILTIN, GLOBAL, LOCAL, LOCAL_CPU_MASK, LOCAL_ON, St
 use crate::failure::FailureKind;
 use crate::flags;
 use crate::kernel::{Insertion, Kernel};
+use crate::kernel_calls::way_to_queue;
 use crate::place::{Place, TaskId};
 use runqueue::Key;
 
@@ -24,14 +25,16 @@ impl Kernel<'_> {
         if dsq & BUILTIN == 0 {
             let found = self.queues.find(dsq);
             if found.is_none() {
-                let message = format!("non-existent DSQ {dsq:#x} for {}", self.tasks.label(task));
-                self.fail_about(task, FailureKind::BadQueue, message);
+                let label = self.tasks.label(task);
+                let way = way_to_queue(dsq);
+                let message = format!("non-existent DSQ {dsq:#x} for {label}{way}");
+                self.fail_to_insert(insertion, FailureKind::BadQueue, message);
             }
             return found;
         }
         if by_vtime {
             let message = "cannot use vtime ordering for built-in DSQs".to_owned();
-            self.fail_about(task, FailureKind::BadQueue, message);
+            self.fail_to_insert(insertion, FailureKind::BadQueue, message);
             return None;
         }
         if dsq == GLOBAL {
@@ -42,12 +45,14 @@ impl Kernel<'_> {
             true => (dsq & LOCAL_CPU_MASK) as usize,
             false if dsq == LOCAL => local_cpu,
             false => {
-                let message = format!("non-existent DSQ {dsq:#x} for {}", self.tasks.label(task));
-                self.fail_about(task, FailureKind::BadQueue, message);
+                let label = self.tasks.label(task);
+                let way = way_to_queue(dsq);
+                let message = format!("non-existent DSQ {dsq:#x} for {label}{way}");
+                self.fail_to_insert(insertion, FailureKind::BadQueue, message);
                 return None;
             }
         };
-        if !self.check_local_target(task, cpu) {
+        if !self.check_local_target(insertion, cpu) {
             return None;
         }
         let home = self.tasks.seen(task).cpu as usize;
@@ -58,18 +63,28 @@ impl Kernel<'_> {
         Some(self.queues.local(cpu))
     }
 
+    /// Ends the run by an insertion, which may have been asked for some calls ago.
+    #[cold]
+    fn fail_to_insert(&mut self, insertion: Insertion, kind: FailureKind, message: String) {
+        if self.failure.is_none() {
+            self.given.failed_at = insertion.asked_at;
+        }
+        self.fail_about(insertion.task, kind, message);
+    }
+
     /// Whether a task may be put into a CPU's own queue; a failure if not.
-    fn check_local_target(&mut self, task: TaskId, cpu: usize) -> bool {
+    fn check_local_target(&mut self, insertion: Insertion, cpu: usize) -> bool {
+        let task = insertion.task;
         if cpu >= self.cpus.len() {
             let message = format!("invalid CPU {cpu} in SCX_DSQ_LOCAL_ON dispatch verdict");
-            self.fail_about(task, FailureKind::BadCpu, message);
+            self.fail_to_insert(insertion, FailureKind::BadCpu, message);
             return false;
         }
         // Where a task is already it may stay until the kernel itself moves it.
         if !self.may_run_on(task, cpu) && self.tasks.seen(task).cpu != cpu as i32 {
             let label = self.tasks.label(task);
             let message = format!("SCX_DSQ_LOCAL[_ON] target CPU {cpu} not allowed for {label}");
-            self.fail_about(task, FailureKind::BadCpu, message);
+            self.fail_to_insert(insertion, FailureKind::BadCpu, message);
             return false;
         }
         true

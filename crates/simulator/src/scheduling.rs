@@ -82,7 +82,13 @@ impl Kernel<'_> {
         };
         let Some(chosen) = chosen else {
             let (cpu, idle) = self.select_cpu_default(task, prev_cpu as usize, wake);
-            let direct = idle.then_some(Insertion { task, dsq: LOCAL, flags: 0, by_vtime: false });
+            let direct = idle.then_some(Insertion {
+                task,
+                dsq: LOCAL,
+                flags: 0,
+                by_vtime: false,
+                asked_at: None,
+            });
             if idle {
                 self.tasks.seen_mut(task).scx.slice = SLICE_DFL_NS;
             }
@@ -107,7 +113,8 @@ impl Kernel<'_> {
         }
         if !self.ops.has(Operation::Enqueue) {
             self.tasks.seen_mut(task).scx.slice = SLICE_DFL_NS;
-            let insertion = Insertion { task, dsq: GLOBAL, flags: enq_flags, by_vtime: false };
+            let insertion =
+                Insertion { task, dsq: GLOBAL, flags: enq_flags, by_vtime: false, asked_at: None };
             return self.insert(insertion, cpu);
         }
         self.context = Context::Enqueueing { task, direct: None };

@@ -74,14 +74,18 @@ fn a_starved_task_is_a_stall_that_says_where_it_waits() {
 }
 
 /// The fault's number in `misuses.bpf.c`, what it is reported as, and the message.
-const MISUSES: [(i64, FailureKind, &str); 20] = [
-    (1, FailureKind::BadCall, "already direct-dispatched"),
-    (2, FailureKind::BadCpu, "invalid CPU 9999 in SCX_DSQ_LOCAL_ON dispatch verdict"),
+const MISUSES: [(i64, FailureKind, &str); 21] = [
+    (1, FailureKind::BadCall, "misuses.bpf.c:115: misuses_enqueue: "),
+    (
+        2,
+        FailureKind::BadCpu,
+        "misuses.bpf.c:113: misuses_enqueue: invalid CPU 9999 in SCX_DSQ_LOCAL_ON dispatch verdict",
+    ),
     (3, FailureKind::BadCpu, "SCX_DSQ_LOCAL[_ON] target CPU 1 not allowed for pinned[3]"),
-    (4, FailureKind::BadQueue, "non-existent DSQ 0x3039 for "),
+    (4, FailureKind::BadQueue, "misuses.bpf.c:113: misuses_enqueue: non-existent DSQ 0x3039 for "),
     (5, FailureKind::BadQueue, "cannot use vtime ordering for built-in DSQs"),
     (6, FailureKind::BadQueue, "DSQ ID 0x0000000000000007 already had FIFO-enqueued tasks"),
-    (7, FailureKind::BadCall, "dispatch buffer overflow"),
+    (7, FailureKind::BadCall, "misuses_dispatch: dispatch buffer overflow"),
     (8, FailureKind::PolicyError, "scx_bpf_error (task "),
     (9, FailureKind::PolicyExit, "ops.init() failed (-28)"),
     (10, FailureKind::PolicyExit, "ops.init_task() failed (-12) for hog[1]"),
@@ -95,6 +99,7 @@ const MISUSES: [(i64, FailureKind, &str); 20] = [
     (18, FailureKind::BadCall, "scx_bpf_dsq_move() called from outside ops.dispatch() and timers"),
     (19, FailureKind::BadQueue, "DSQ ID 0x0000000000000007 already had FIFO-enqueued tasks"),
     (20, FailureKind::BadCpu, "invalid CPU 9999 in scx_bpf_dsq_nr_queued()"),
+    (21, FailureKind::PolicyExit, "ops.init() failed (-22): EINVAL, invalid argument"),
 ];
 
 #[test]
@@ -104,7 +109,7 @@ fn every_misuse_has_its_message() {
         let failure = result.error.expect("failed");
         assert_eq!(failure.kind, kind, "fault {fault}: {}", failure.message);
         assert!(failure.message.contains(message), "fault {fault}: {}", failure.message);
-        let late = failure.at_ns > 0 || matches!(fault, 9 | 10 | 17);
+        let late = failure.at_ns > 0 || matches!(fault, 9 | 10 | 17 | 21);
         assert!(late, "fault {fault} was noticed at {} ns", failure.at_ns);
     }
 }

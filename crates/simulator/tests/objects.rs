@@ -273,3 +273,22 @@ fn more_than_a_kernel_dispatches_at_once_is_refused() {
     assert_eq!(with(1023), "");
     assert!(with(1024).contains("dispatch_max_batch is 1024"), "{}", with(1024));
 }
+
+#[test]
+fn a_call_through_a_pointer_is_told_as_what_no_kernel_takes() {
+    let before = "static u64 one(u64 x) { return x + 1; } u64 (*volatile pointer)(u64) = one;";
+    let said = said(&with_mistake(before, "total = pointer(3);"));
+    assert!(said.contains("wrong.bpf.c:7: wrong_enqueue: it calls a function through"), "{said}");
+    assert!(said.ends_with("no kernel takes\nhint: call the function by its name"), "{said}");
+}
+
+#[test]
+fn a_call_that_ends_the_run_is_told_with_its_line_and_a_way_out() {
+    let insert = "scx_bpf_dsq_insert(p, 7, SCX_SLICE_DFL, 0); return;";
+    let way = "; scx_bpf_create_dsq(0x7, -1) in `init` creates it";
+    let text = said(&with_mistake("", insert));
+    let expected = "wrong.bpf.c:7: wrong_enqueue: non-existent DSQ 0x7 for two[2]";
+    assert_eq!(text, format!("{expected}{way}"));
+    let text = said(&with_mistake("", "scx_bpf_dsq_insert(0, 7, SCX_SLICE_DFL, 0); return;"));
+    assert_eq!(text, "wrong.bpf.c:7: wrong_enqueue: NULL task passed to a kernel function");
+}

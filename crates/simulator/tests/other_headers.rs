@@ -119,6 +119,6 @@ fn what_is_lacking_is_named() {
     for (before, enqueue, expected) in cases {
         let (text, _) = said(before, enqueue, "");
         assert!(text.contains(expected), "{expected}:\n{text}");
-        assert!(text.ends_with("add --on vm"), "{text}");
+        assert!(text.ends_with("`schedlab run` has --on vm"), "{text}");
     }
 }

@@ -95,9 +95,12 @@ def check(
     with Progress(len(trials), "trials", quiet) as progress:
         _make(trials, findings, sweep.jobs(jobs), progress)
     if refusal := findings.refusal():
-        hint = "`schedlab run` shows what `init` prints with bpf_printk"
-        if settings:
+        refusal = refusal.removeprefix(f"policy {catalogue.stem_of(Path(checked.path))}: ")
+        refusal, _, hint = refusal.partition("\nhint: ")
+        if not hint and settings:
             hint = "`schedlab list policies -v` tells what the tunables that --set gives mean"
+        elif not hint:
+            hint = "`schedlab run` shows what `init` prints with bpf_printk"
         raise SchedlabError(f"policy {checked.label} does not begin: {refusal}", hint)
     violations = findings.violations()
     for violation in violations:

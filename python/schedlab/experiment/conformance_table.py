@@ -1,5 +1,6 @@
 """What `schedlab check` found, as people read it."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from rich.table import Table
@@ -9,6 +10,10 @@ from schedlab.report.forms import count_text
 from schedlab.report.tables import headed
 
 VERDICTS = {"holds": "holds", "violated": "VIOLATED", "not_promised": "not promised"}
+# What differs where the same mistake is met: a task, as in `worker[7]`, and numbers except those
+# of lines, as in `mine.bpf.c:12`.
+TASK = re.compile(r"\S+\[\d+\]")
+NUMBER = re.compile(r"(?<![:\w])(?:0x[0-9a-f]+|\d[\d.,]*)")
 # Of the places in which the same was found so many are named.
 ALIKE_SHOWN_MAX = 5
 
@@ -27,7 +32,8 @@ def findings_table(findings: Findings) -> Table:
             table.add_row(scenario, name, *figures, VERDICTS[row["verdict"]])
             continue
         all_of = "all of them" if row["is_exhaustive"] else "there are more"
-        what = f"{row['tried']:,} orders of events, {all_of}; {row['distinct']:,} schedules"
+        orders = f"{count_text(row['tried'], 'order')} of events"
+        what = f"{orders}, {all_of}; {count_text(row['distinct'], 'schedule')}"
         table.add_row(row["name"], what, "", "", "VIOLATED" if row["failed"] else "holds")
     random = findings.random
     if random["tried"]:
@@ -46,11 +52,16 @@ def _figure(value: float | None, unit: str) -> str:
 
 
 def violation_lines(findings: Findings, violations: Sequence[Mapping]) -> Iterator[str]:
-    """What was violated and how to see it again; each cause once."""
+    """What was violated and how to see it again; each cause once, in its smallest scenario."""
     alike: dict[str, list[Mapping]] = {}
     for violation in violations:
-        alike.setdefault(violation["what"], []).append(violation)
-    for violation, *others in alike.values():
+        # One mistake meets other tasks and other numbers in each scenario.
+        cause = NUMBER.sub("0", TASK.sub("TASK", violation["what"]))
+        alike.setdefault(cause, []).append(violation)
+    for same in alike.values():
+        # One that was made smaller is understood sooner.
+        violation = next((one for one in same if one.get("smallest")), same[0])
+        others = [one for one in same if one is not violation]
         yield f"\nviolated: {violation['check']}: {violation['what']}"
         if smallest := violation.get("smallest"):
             size = f"{count_text(smallest['nr_tasks'], 'task')} on"

@@ -47,7 +47,9 @@ def _times(study: Study, panel: Panel) -> str:
     means = [makespan.mean for makespan in makespans]
     shortest, longest = number_text(min(means)), number_text(max(means))
     where = ":" if study.axis is None else f" at any {study.axis};{study.at(last)}"
-    text = f"no policy is faster{where} all take {shortest}"
+    some = len(last.makespan) < len(study.policies)
+    who = f"of {list_text(list(last.makespan))} none" if some else "no policy"
+    text = f"{who} is faster{where} all take {shortest}"
     text += f" to {longest}" * (shortest != longest) + f" {study.unit}"
     if overlap(makespans) and any(makespan.low != makespan.high for makespan in makespans):
         text += ", less apart than their intervals are wide"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
+import inspect
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from schedlab import catalogue
-from schedlab.errors import BadValue, SchedlabError
+from schedlab.errors import BadValue, SchedlabError, UnknownName
 from schedlab.store.runs import DEFAULT_PATH
 
 if TYPE_CHECKING:
@@ -24,6 +26,23 @@ OPTION = re.compile(
     r"--(with |set|vary|repeat|seeds?|cpus|kernel|store|jobs|orders|only|until-ci|boots|label|again"
     r"|policies|size|memory|queue|trace|suite|workload|structure|keys|loops|rounds)\b"
 )
+# What would not be plain if only the names of options were replaced.
+PLAIN = [
+    (re.compile(words), plain)
+    for words, plain in (
+        (r"`schedlab list (policies|machines|workloads)(?: -v)?`", r"`\1()`"),
+        (
+            r"write --set POLICY\.\S+, where POLICY is",
+            "give tunables={POLICY: {TUNABLE: VALUE}}, where POLICY is",
+        ),
+        (
+            r"by LABEL=POLICY, as in (\S+)_2=(\S+) --set \S+",
+            r"by labels, as in {'\1': '\2', '\1_2': '\2'} with tunables={'\1_2': {TUNABLE: VALUE}}",
+        ),
+        (r"`schedlab compare` makes one: see --store", "`compare(..., store=PATH)` makes one"),
+        (r"name another file with --store", "name another file: store=PATH"),
+    )
+]
 KEYWORDS = {"with ": "", "set": "tunables", "jobs": "processes", "until-ci": "until"}
 
 
@@ -37,6 +56,8 @@ def ours(function: Asked) -> Asked:
         except SchedlabError as error:
             error.args = tuple(map(_keywords, map(str, error.args)))
             error.hint = error.hint and _keywords(error.hint)
+            if isinstance(error, UnknownName) and error.name in options:
+                _tell_keywords(error, function)
             raise
         except catalogue.native().NativeError as error:
             hint = _keywords(error.hint or "") or None
@@ -45,10 +66,24 @@ def ours(function: Asked) -> Asked:
     return asked
 
 
+def _tell_keywords(error: UnknownName, function: Callable) -> None:
+    """Adds the keywords of the call itself to what is said of one that it does not have."""
+    of = inspect.signature(function).parameters.values()
+    own = [one.name for one in of if one.kind is one.KEYWORD_ONLY]
+    close = difflib.get_close_matches(error.name, own, n=1)
+    meant = [one for one in (KEYWORDS.get(error.name), *close) if one in own]
+    if meant and "did you mean" not in str(error):
+        error.args = (f"{error}: did you mean {meant[0]}?",)
+    error.hint = f"{error.hint}; keywords of the call: {', '.join(own)}"
+
+
 def _keywords(text: str) -> str:
     """A text about options, of the keywords that stand for them here."""
+    for words, plain in PLAIN:
+        text = words.sub(plain, text)
     text = text.replace("add --on vm to run on a real kernel", "give vm() for a real kernel")
     text = text.replace("add --on vm", "give on=vm()")
+    text = text.replace("`schedlab run` has --on vm", "give on=vm()")
     text = text.replace(" (--vary)", "").replace(" (--with)", "")
     return OPTION.sub(lambda option: KEYWORDS.get(option[1], option[1]), text)
 

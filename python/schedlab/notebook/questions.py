@@ -105,7 +105,10 @@ def play(
 
 def _one_run(given: Mapping[str, Any], timeline: bool) -> Run:
     [cell] = expand(_asked(given))
-    return Run(making.make_one(cell, timeline=timeline))
+    record = making.make_one(cell, timeline=timeline)
+    if record.status == "failed":
+        run_table.report_failures([record])
+    return Run(record)
 
 
 @ours
@@ -346,10 +349,24 @@ def compare_groups(
     """
     from schedlab.statistics import evidence
 
-    pairs = groups.items() if hasattr(groups, "items") else groups
-    samples = {str(name): [float(value) for value in sample] for name, sample in pairs}
+    samples = _samples(groups)
     if method is not None:
         known = {str(one): one for one in evidence.Method}
         refuse_unknown("method", [method], known)
         options["method"] = known[method]
     return Groups(samples, evidence.compare_groups(samples, baseline=baseline, **options))
+
+
+def _samples(groups: Any) -> dict[str, list[float]]:
+    """Numbers by the name of their sample, of what `compare_groups` takes."""
+    hint = (
+        "give {NAME: [TIME, ...]}, as in {'cfs': [1.2, 1.3], 'bfs': [1.1, 1.2]}, or pairs of both"
+    )
+    try:
+        pairs = groups.items() if hasattr(groups, "items") else groups
+        samples = {str(name): [float(value) for value in sample] for name, sample in pairs}
+    except (TypeError, ValueError) as error:
+        raise BadValue("groups", groups, "is no mapping of names to numbers", hint) from error
+    if not samples:
+        raise BadValue("groups", groups, "has no sample", hint)
+    return samples

@@ -123,6 +123,7 @@ impl LoadError {
 
     pub(super) fn verifier(error: &libbpf_rs::Error, log: String) -> Self {
         let found = reason::of_load(&log);
+        let found = found.or_else(|| reason::of_length(error));
         let reason = found.as_ref().map_or_else(|| error.to_string(), ToString::to_string);
         let hint = found.map_or_else(String::new, |found| found.hint().to_owned());
         LoadError::Verifier { reason, hint, log }

@@ -179,6 +179,13 @@ fn loader_reason(log: &str) -> Option<Reason> {
     Some(Reason { words, ..Reason::default() })
 }
 
+/// The reason where nothing but the error's number is told: a program that has no end for the
+/// verifier fills its log before it says so.
+pub(super) fn of_length(error: &Error) -> Option<Reason> {
+    let words = "BPF program is too large for the verifier, or a loop of it too long".to_owned();
+    (errno_of(error) == Some(E2BIG)).then(|| Reason { words, ..Reason::default() })
+}
+
 /// Reason and hint where the kernel would not enable a policy that it had verified.
 pub(super) fn of_attach(error: &Error, before: &Status, kernel_log: &str) -> (String, String) {
     let said: Vec<&str> = kernel_log.lines().map(kernel_words).collect();
@@ -192,7 +199,8 @@ pub(super) fn of_attach(error: &Error, before: &Status, kernel_log: &str) -> (St
         }
         Some(EINVAL) => (
             "it takes the policy's sched_ext_ops for invalid".into(),
-            "its name may have letters, digits, _ and . only; dispatch needs enqueue",
+            "its name may have letters, digits, _ and . only; its flags may be unknown to this \
+             kernel, or need an operation that the policy lacks",
         ),
         _ => (format!("{error:#}"), ""),
     };
@@ -220,6 +228,14 @@ fn or_unknown(status: &Status) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_that_the_verifier_finds_too_long_is_told_so_though_it_said_nothing() {
+        let reason = of_length(&Error::from_raw_os_error(E2BIG)).unwrap();
+        assert!(reason.to_string().contains("a loop of it too long"), "{reason}");
+        assert!(reason.hint().contains("use bpf_for for loops"), "{reason:?}");
+        assert_eq!(of_length(&Error::from_raw_os_error(EINVAL)), None);
+    }
 
     /// As a kernel 6.18 writes it, shortened.
     const LOOP: &str = "\

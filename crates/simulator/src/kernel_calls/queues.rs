@@ -9,6 +9,14 @@ use crate::place::{Place, TaskId};
 use crate::visible::{NO_WALK, WALKS_MAX};
 use bytecode::errno;
 
+/// What to do where there is no queue of a number.
+pub fn way_to_queue(id: u64) -> String {
+    if id & BUILTIN != 0 {
+        return String::new();
+    }
+    format!("; scx_bpf_create_dsq({id:#x}, -1) in `init` creates it")
+}
+
 /// `ops.dispatch_max_batch` where the policy names none.
 const DISPATCH_BATCH_DEFAULT: u32 = 32;
 /// An iterator that has not fetched anything asks for few tasks first: most walks are short.
@@ -24,7 +32,8 @@ impl Kernel<'_> {
         vtime: Option<u64>,
         flags: u64,
     ) {
-        let insertion = Insertion { task, dsq, flags, by_vtime: vtime.is_some() };
+        let (by_vtime, asked_at) = (vtime.is_some(), self.given.call);
+        let insertion = Insertion { task, dsq, flags, by_vtime, asked_at };
         match self.context {
             Context::Enqueueing { task: allowed, .. } if allowed != task => {
                 let (wanted, had) = (self.tasks.label(task), self.tasks.label(allowed));
@@ -88,8 +97,10 @@ impl Kernel<'_> {
         self.charge(Spent::Scheduler, ns);
     }
 
-    pub fn create_dsq(&mut self, id: u64) -> i32 {
-        if id & BUILTIN != 0 {
+    /// `node` is where its memory is to be; any is for -1 (`NUMA_NO_NODE`).
+    pub fn create_dsq(&mut self, id: u64, node: i32) -> i32 {
+        let is_node = node >= -1 && node < self.queues.nr_nodes() as i32;
+        if id & BUILTIN != 0 || !is_node {
             return -errno::EINVAL;
         }
         self.queues.create(&mut self.visible, id).err().unwrap_or(0)
@@ -128,7 +139,7 @@ impl Kernel<'_> {
         match self.queues.find(id) {
             Some(index) if id & BUILTIN == 0 => self.move_first_to_local(index),
             _ => {
-                let message = format!("invalid DSQ ID {id:#018x}");
+                let message = format!("invalid DSQ ID {id:#018x}{}", way_to_queue(id));
                 self.fail(FailureKind::BadQueue, message);
                 false
             }
@@ -168,7 +179,8 @@ impl Kernel<'_> {
             return false;
         }
         self.charge_steps(at, from);
-        let moved = self.move_queued(at, from, Insertion { task, dsq, flags, by_vtime });
+        let insertion = Insertion { task, dsq, flags, by_vtime, asked_at: None };
+        let moved = self.move_queued(at, from, insertion);
         let walk = self.visible.walks.get(at);
         (walk.pending_slice, walk.pending_vtime) = (None, None);
         moved

@@ -35,6 +35,7 @@ enum {
 	MOVES_BY_WALK_OUTSIDE = 18,
 	MOVES_INTO_OTHER_ORDER = 19,
 	COUNTS_BAD_CPU = 20,
+	CREATES_ON_NO_NODE = 21,
 };
 
 static bool due(u32 which)
@@ -157,7 +158,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(misuses_init)
 		return -ENOSPC;
 	if (fault == CREATES_TOO_MANY)
 		return create_too_many();
-	return scx_bpf_create_dsq(SHARED_DSQ, -1);
+	return scx_bpf_create_dsq(SHARED_DSQ, fault == CREATES_ON_NO_NODE ? 1 : -1);
 }
 
 SCX_OPS_DEFINE(misuses_ops, .select_cpu = (void *)misuses_select_cpu,
