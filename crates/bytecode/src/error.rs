@@ -65,6 +65,11 @@ pub enum LinkError {
     Access { place: Box<Place>, why: BtfError },
     #[error("{place}: a relocation that does not fit its instruction")]
     Relocation { place: Box<Place> },
+    #[error(
+        "{place}: the object has a field of {object} bytes where there are {world}, and no loader \
+         changes the width of one with a sign\nhint: give it the type that it has in the kernel"
+    )]
+    Width { place: Box<Place>, object: u64, world: u64 },
     #[error(transparent)]
     Types(#[from] BtfError),
     #[error("it has more than {0} instructions")]

@@ -211,7 +211,13 @@ impl Link<'_> {
             return match answer.map_err(refused)? {
                 Answer::Number { value, widths } => {
                     let patched = patched(decoded, relocation, value, widths);
-                    patched.ok_or_else(|| LinkError::Relocation { place: self.place(of, slot) })
+                    let place = || self.place(of, slot);
+                    patched.ok_or_else(|| match widths {
+                        Some(Widths { object, world, .. }) => {
+                            LinkError::Width { place: place(), object, world }
+                        }
+                        None => LinkError::Relocation { place: place() },
+                    })
                 }
                 Answer::Missing { field, instead } => {
                     let place = self.place(of, slot);
