@@ -278,7 +278,8 @@ impl Program {
 
     /// Where in the source an instruction comes from.
     pub fn place(&self, at: usize) -> Place {
-        let function = self.functions.iter().find(|one| (one.first..one.end).contains(&at));
+        let behind = self.functions.partition_point(|one| one.first <= at);
+        let function = self.functions[..behind].last().filter(|one| at < one.end);
         let (name, first) = function.map_or(("", 0), |one| (&one.name, one.first));
         let line = self.lines.range(first..=at).next_back().map(|(_, line)| line.clone());
         let slot = function.map_or(0, |one| one.slot) + (at - first) as u32;

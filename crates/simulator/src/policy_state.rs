@@ -65,3 +65,11 @@ pub struct OwnMasks {
     /// Those that somebody holds.
     pub used: BTreeMap<u64, Placed<CpuMask>>,
 }
+
+impl OwnMasks {
+    /// Nobody holds any more, as when the policy is gone.
+    pub fn forget_all(&mut self) {
+        self.users.clear();
+        self.free.extend(std::mem::take(&mut self.used).into_values());
+    }
+}

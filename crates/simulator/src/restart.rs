@@ -123,6 +123,7 @@ impl Kernel<'_> {
         };
         (self.code, self.ops, self.maps) = (code, ops, maps);
         self.spin_locks.clear();
+        self.given.masks.forget_all();
         self.queues.destroy_all();
         let is_kept = |timer| !matches!(timer, Timer::Policy(..));
         self.timers.retain(is_kept);
