@@ -239,5 +239,6 @@ fn what_the_world_lacks_is_refused_by_name_before_it_runs() {
     assert!(text.ends_with("test.c:23: calls_nobody: `nobody` is not offered"), "{text}");
     // A signed number of 4 bytes cannot be read where there are 8.
     let text = refusal("narrow");
-    assert!(text.ends_with("narrow: a relocation that does not fit its instruction"), "{text}");
+    let width = "test.c:15: narrow: the object has a field of 4 bytes where there are 8,";
+    assert!(text.contains(width), "{text}");
 }

@@ -292,11 +292,3 @@ fn a_call_that_ends_the_run_is_told_with_its_line_and_a_way_out() {
     let text = said(&with_mistake("", "scx_bpf_dsq_insert(0, 7, SCX_SLICE_DFL, 0); return;"));
     assert_eq!(text, "wrong.bpf.c:7: wrong_enqueue: NULL task passed to a kernel function");
 }
-
-#[test]
-fn a_signed_field_of_another_width_is_told_with_both_widths() {
-    let own = "struct task_struct___own { long pid; } __attribute__((preserve_access_index));";
-    let said = said(&with_mistake(own, "total = ((struct task_struct___own *)p)->pid;"));
-    assert!(said.contains("wrong.bpf.c:7: wrong_enqueue: "), "{said}");
-    assert!(said.contains("a field of 8 bytes where there are 4"), "{said}");
-}
