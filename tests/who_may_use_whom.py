@@ -11,7 +11,7 @@ CRATES = {
     "scenario": (set(), {"libm", "serde", "sha2", "thiserror", "toml"}),
     "policy": (
         {"bytecode", "child"},
-        {"gimli", "libc", "libloading", "object", "sha2", "thiserror", "toml"},
+        {"sha2", "thiserror", "toml"},
     ),
     "simulator": (
         {"bytecode", "policy", "runqueue", "scenario"},
@@ -23,7 +23,7 @@ CRATES = {
         {"clap", "libc", "nix", "serde", "serde_json", "thiserror"},
     ),
     "kernel": (
-        {"benchmarks", "child", "policy", "scenario"},
+        {"benchmarks", "child", "scenario"},
         {
             "flate2",
             "libbpf-rs",
@@ -93,9 +93,6 @@ UNSAFE_FILES = (
     "crates/kernel/src/guest/command.rs",
     # The rate of the kernel's clock, which no library sets.
     "crates/kernel/src/guest/clocks.rs",
-    "crates/policy/src/*.rs",
-    # Memory that Python gives, to tell another process where a simulation is.
-    "crates/python/src/board.rs",
     # Loading queues in C and C++, asking for large pages, reading a counter.
     "crates/race/src/plugin.rs",
     "crates/race/src/memory.rs",
@@ -104,13 +101,8 @@ UNSAFE_FILES = (
     "crates/runqueue/src/exact_time_ring/lanes.rs",
     # The functions that C calls, and nothing else.
     "crates/runqueue_c/src/lib.rs",
-    "crates/simulator/src/hooks.rs",
-    "crates/simulator/src/kernel_calls.rs",
-    "crates/simulator/src/kernel_calls/*.rs",
     "crates/simulator/src/object_calls.rs",
     "crates/simulator/src/object_calls/*.rs",
-    "crates/simulator/src/operations.rs",
-    "crates/simulator/src/policy_maps.rs",
     "crates/simulator/src/visible.rs",
 )
 

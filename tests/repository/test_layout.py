@@ -177,6 +177,12 @@ def test_unsafe_stays_where_rust_meets_c():
     refuse(violations, f"unsafe outside {', '.join(UNSAFE_FILES)}")
 
 
+def test_files_that_may_have_unsafe_have_some():
+    with_some = [path for path in RUST_FILES if "unsafe" in read(path)]
+    idle = [one for one in UNSAFE_FILES if not any(Path(path).match(one) for path in with_some)]
+    assert not idle, "these need not be allowed it any more"
+
+
 # ---- policies -----------------------------------------------------------------------------------
 
 
