@@ -27,6 +27,7 @@ class SchedlabError(Exception):
 
     @hint.setter
     def hint(self, hint: str | None) -> None:
+        """Takes the place of the one before."""
         self._hint = hint
         self.__notes__ = [f"hint: {hint}"] if hint else []
 

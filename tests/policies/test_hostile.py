@@ -110,7 +110,7 @@ CHANGES = {
     "no sections": (lambda o: o.set(NR_SECTIONS, 0), ""),
     "names in a section that is none": (lambda o: o.set(NAMES, 999), "cannot be read"),
     "code beyond the file": (lambda o: o.header(ENQUEUE, OFFSET, HUGE), "cannot be read"),
-    "code without an end": (lambda o: o.header(ENQUEUE, SIZE, HUGE), "cannot be read"),
+    "code without an end": (lambda o: o.header(ENQUEUE, SIZE, HUGE), "has 9223372036854775"),
     "code that overlaps all": (lambda o: o.header(ENQUEUE, OFFSET, 0), ""),
     "code of half an instruction": (lambda o: o.header(ENQUEUE, SIZE, 12), ""),
     "no code": (lambda o: o.header(ENQUEUE, SIZE, 0), ""),
@@ -150,7 +150,7 @@ CHANGES = {
     "a helper that is none": (lambda o: o.put(INIT, 0, code(CALL, 0, 0, 9999)), "9999"),
     "a helper of another kind": (lambda o: o.put(INIT, 0, code(CALL, 0, 0, 112)), "112"),
     "a kfunc by a number": (lambda o: o.put(INIT, 0, code(CALL, 0x20, 0, 77)), ""),
-    "a call of itself": (lambda o: o.put(INIT, 0, code(CALL, 0x10, 0, -1)), "8 functions"),
+    "a call of itself": (lambda o: o.put(INIT, 0, code(CALL, 0x10, 0, -1)), "8 deep"),
     "a call out": (lambda o: o.put(INIT, 0, code(CALL, 0x10, 0, 5000)), "hostile_init"),
     "a store to NULL": (lambda o: o.put(
         INIT, 0, code(MOVE, 1) + code(STORE, 1)), "next to NULL"),

@@ -17,6 +17,7 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -159,6 +160,44 @@ def test_the_reference_names_every_key_of_a_result(tmp_path):
     command = "schedlab run fifo --workload ping_pong --machine laptop --timeline --json"
     always = json.loads(printed(command, tmp_path))["result"]
     assert sorted({*named} - {"restarts", "profile"}) == sorted(always)
+
+
+def interface_lists() -> dict[str, list[str]]:
+    """What the simulator offers to policies, as its sources have it, by heading of the page."""
+    source = {
+        name: (ROOT / "crates/simulator/src" / f"{name}.rs").read_text()
+        for name in ("object_calls", "operations", "world")
+    }
+    calls = source["object_calls"].split("pub const CALLS", 1)[1].split("\n];", 1)[0]
+    operations = source["operations"].split("const NAMES", 1)[1].split("\n];", 1)[0]
+    structures = source["world"].split("\nstructures! {", 1)[1].split("\n}", 1)[0]
+    fields = [
+        # Where a field has another name in Linux, that stands behind it.
+        f"{structure}.{field.split()[-1].strip(chr(34))}"
+        for structure, of in re.findall(r'"(\w+)":([^;]*);', structures)
+        for field in of.split(",")
+        if field.strip()
+    ]
+    return {
+        "Operations": re.findall(r'^    "(\w+)",$', operations, re.MULTILINE),
+        "Calls": re.findall(r'^    (?:    )?\(?"(\w+)"', calls, re.MULTILINE),
+        "Fields": fields,
+        "Constants": re.findall(r'"(SCX_\w+)"', source["world"]),
+    }
+
+
+def test_the_reference_names_all_that_a_policy_may_use():
+    path = ROOT / "docs" / "reference" / "interface.md"
+    page = path.read_text()
+    for heading, names in interface_lists().items():
+        assert len(names) > 15, heading
+        section = rf"^(## {heading}\n(?:[^`\n].*\n|\n)*?)((?:`.*\n)+)"
+        listed = textwrap.fill(", ".join(f"`{name}`" for name in names), 120) + "\n"
+        found = re.search(section, page, re.MULTILINE)
+        assert WRITE or found[2] == listed, f"{heading}: `make docs` writes it"
+        page = page[: found.start(2)] + listed + page[found.end(2) :]
+    if WRITE:
+        path.write_text(page)
 
 
 def test_an_output_that_changed_is_seen_and_written(tmp_path):

@@ -10,7 +10,9 @@ use crate::instruction::NoInstruction;
 pub enum ObjectError {
     #[error("it is no object: {0}")]
     Elf(#[from] object::Error),
-    #[error("it is built for {}, not for BPF\nhint: build it with clang -target bpf", built_for(*.0))]
+    #[error(
+        "it is built for {}, not for BPF\nhint: build it with clang -target bpf", built_for(*.0)
+    )]
     Machine(u16),
     #[error("it has more than {0} sections or symbols")]
     Items(usize),

@@ -117,6 +117,7 @@ pub const CALLS: &[(&str, Call)] = &[
     // Idle CPUs and kicks.
     ("scx_bpf_kick_cpu", |run, [cpu, flags, ..]| {
         run.host.kick_cpu(cpu as i32, flags);
+        keep_place_of_failure(run);
         Ok(0)
     }),
     ("scx_bpf_select_cpu_dfl", |run, [p, prev, flags, is_idle, _]| {
@@ -266,6 +267,7 @@ fn schedulable(run: &mut Calling<'_, '_>, address: u64) -> Result<Option<TaskId>
     }
     task(run, address)?;
     run.host.refuse_to_schedule(address == 0);
+    keep_place_of_failure(run);
     Ok(None)
 }
 
@@ -322,12 +324,24 @@ fn insert_at(
     if let Some(p) = schedulable(run, p)? {
         run.host.given.call = Some(run.place());
         run.host.dsq_insert(p, dsq, slice, vtime, flags);
+        keep_place_of_failure(run);
     }
     Ok(1)
 }
 
 fn move_to_local(run: &mut Calling<'_, '_>, [id, ..]: [u64; 5]) -> Result<u64, Stop> {
-    Ok(run.host.dsq_move_to_local(id).into())
+    let moved = run.host.dsq_move_to_local(id);
+    keep_place_of_failure(run);
+    Ok(moved.into())
+}
+
+/// Where a call may end the run, its place is kept if it did. Strict runs do so for every call.
+#[inline]
+fn keep_place_of_failure(run: &mut Calling<'_, '_>) {
+    if run.host.failure.is_some() && !run.host.is_strict() {
+        let place = run.place();
+        run.host.failed_in_call(place);
+    }
 }
 
 fn select_cpu_and(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {

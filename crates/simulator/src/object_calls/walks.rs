@@ -2,7 +2,7 @@
 //!
 //! A walk's state is the simulator's; the iterator on the policy's stack holds its number.
 
-use super::{Calling, schedulable, writable};
+use super::{Calling, keep_place_of_failure, schedulable, writable};
 use bytecode::{Stop, errno};
 
 /// Longest range of numbers. Source: Linux, kernel/bpf/bpf_iter.c (`BPF_MAX_LOOPS`).
@@ -49,7 +49,9 @@ pub(super) fn move_task(
 ) -> Result<u64, Stop> {
     let Some(at) = walk(run, iterator)? else { return Ok(0) };
     let Some(task) = schedulable(run, p)? else { return Ok(0) };
-    Ok(run.host.dsq_move(at, task, dsq, flags, by_vtime).into())
+    let moved = run.host.dsq_move(at, task, dsq, flags, by_vtime);
+    keep_place_of_failure(run);
+    Ok(moved.into())
 }
 
 pub(super) fn set_slice(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
