@@ -10,7 +10,6 @@ use crate::visible::{Placed, Visible};
 use runqueue::Key;
 use scenario::draw::Random;
 use scenario::workload::{Amount, LOOP_DEPTH_MAX, Op, TaskTemplate};
-use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// How many tasks are where.
@@ -330,39 +329,14 @@ pub fn new_task(pid: i32, name: &str, nice: i32) -> abi::Task {
         *to = from;
     }
     abi::Task {
-        scx: abi::Entity {
-            dsq: null_mut(),
-            dsq_seq: 0,
-            dsq_vtime: 0,
-            slice: 0,
-            weight: scx_weight(weight),
-            flags: 0,
-        },
+        scx: abi::Entity { weight: scx_weight(weight), ..abi::Entity::default() },
         pid,
         tgid: pid,
         prio: 120 + nice,
         static_prio: 120 + nice,
-        storage: [0; abi::STORAGE_MAX],
-        cpus_ptr: std::ptr::null(),
-        mm: null_mut(),
-        nr_cpus_allowed: 0,
-        cpu: 0,
-        recent_used_cpu: 0,
-        wake_cpu: 0,
-        state: 0,
-        flags: 0,
-        policy: 0,
-        rt_priority: 0,
         normal_prio: 120 + nice,
-        on_cpu: 0,
         se: abi::SchedEntity { sum_exec_runtime: 0, load: abi::LoadWeight { weight } },
-        nvcsw: 0,
-        nivcsw: 0,
-        start_time: 0,
-        real_parent: null_mut(),
-        parent: null_mut(),
-        group_leader: null_mut(),
         comm,
-        cpus_mask: abi::CpuMask::EMPTY,
+        ..abi::Task::default()
     }
 }
