@@ -356,12 +356,7 @@ fn time_until_the_reader_reads_ns(version: i64, sync_wakeups: bool) -> u64 {
     let reads = [Op::Recv { channel: 0, bytes: 1 }, run(MS)];
     let holder = Job { cpus: Some(vec![1]), ..burner(-20, 0, 100 * MS) };
     let mut workload = workload_of_jobs(&[job(0, 0, &reads), job(10, 0, &writes), holder]);
-    workload.channels = vec![Channel {
-        capacity_bytes: 4096,
-        overhead_bytes: 0,
-        wake_senders_at_bytes: 0,
-        sync_wakeups,
-    }];
+    workload.channels = vec![Channel { capacity_bytes: 4096, sync_wakeups, ..Channel::default() }];
     let result = bfs(version, 2, &workload.with_digest(), None);
     stays_of(&result, 1).last().expect("it reads").0 - 21 * MS
 }

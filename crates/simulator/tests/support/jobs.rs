@@ -43,8 +43,7 @@ fn template(pid: u32, job: &Job) -> TaskTemplate {
         program: job.program.clone(),
         nice: job.nice,
         cpus: job.cpus.clone().map(Into::into),
-        address_space: None,
-        footprint_kib: 0,
+        ..TaskTemplate::default()
     }
 }
 

@@ -81,14 +81,8 @@ pub const fn sleep(ns: u64) -> Op {
 
 /// A task that runs `program`.
 pub fn task(name: &str, nice: i8, program: Program) -> TaskTemplate {
-    TaskTemplate {
-        name: name.to_string(),
-        program,
-        nice,
-        cpus: None,
-        address_space: Some(0),
-        footprint_kib: 0,
-    }
+    let (name, address_space) = (name.to_string(), Some(0));
+    TaskTemplate { name, program, nice, address_space, ..TaskTemplate::default() }
 }
 
 /// A task that only computes.
@@ -127,9 +121,9 @@ pub fn workload_of(templates: Vec<TaskTemplate>, nr_initial: u32) -> Workload {
     });
     let channel = Channel {
         capacity_bytes: 4096,
-        overhead_bytes: 0,
         wake_senders_at_bytes: 2048,
         sync_wakeups: true,
+        ..Channel::default()
     };
     let workload = Workload {
         name: "tests".to_string(),
