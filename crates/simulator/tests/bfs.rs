@@ -5,7 +5,7 @@
 use crate::support::*;
 use proptest::prelude::*;
 use scenario::workload::{Channel, InitialTask, Op, Workload};
-use simulator::{Options, RunResult};
+use simulator::RunResult;
 use std::collections::VecDeque;
 
 const HZ: u32 = 1000;
@@ -410,22 +410,4 @@ fn a_yield_gives_the_slice_up_until_424_keeps_the_deadline() {
     }
     let percent = yielder_percent(424);
     assert!(percent > 40.0, "424: {percent} %");
-}
-
-#[test]
-fn a_version_that_does_not_exist_is_refused_with_those_that_do() {
-    let options = Options { tunables: settings(&[("version", 304)]), ..Options::default() };
-    let workload = workload_of_jobs(&[burner(0, 0, MS)]);
-    let result = attempt_with(&shipped("bfs"), &costless(1, HZ), &workload, &options);
-    let message = result.error.expect("the policy refuses").message;
-    assert!(message.contains("version is 304, not 302, 313 or 424"), "{message}");
-}
-
-#[test]
-fn equal_runs_have_equal_digests() {
-    for version in VERSIONS {
-        let digests: Vec<String> =
-            (0..2).map(|_| bfs(version, 1, &family(), None).digest).collect();
-        assert_eq!(digests[0], digests[1], "{version}");
-    }
 }

@@ -51,17 +51,6 @@ fn hogs_alternate_in_whole_slices_of_their_nice_values() {
     assert_eq!((slice_ms_2_6_22(-20), slice_ms_2_6_22(0)), (800, 100));
 }
 
-#[test]
-fn shares_are_the_slices_of_the_nice_values() {
-    for (a, b) in [(0, 0), (0, 1), (0, 5), (0, 10), (0, 19), (-5, 0), (-20, 0)] {
-        let workload = together(vec![hog("a", a), hog("b", b)]);
-        let result = outcome("o1", &machine(1, HZ), &workload, 60 * S, &[]);
-        let (ms_a, ms_b) = (slice_ms(a.into()) as f64, slice_ms(b.into()) as f64);
-        let (expected, got) = (ms_b / (ms_a + ms_b), part_of_second(&result, "a", "b"));
-        assert!((got / expected - 1.0).abs() < 0.01, "nice {a} and {b}: {got} for {expected}");
-    }
-}
-
 /// What two hogs have, as percent of the second: published slices of each release, in ticks of 1
 /// ms.
 #[test]
