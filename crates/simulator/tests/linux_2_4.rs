@@ -319,13 +319,8 @@ fn a_pick_costs_in_proportion_to_those_who_wait() {
 
 #[test]
 fn a_new_nice_value_counts_from_the_next_epoch_on() {
-    let changing = task("changing", 0, once(&[run(3 * S), Op::Nice(10), run(100 * S)]));
-    let workload = together(vec![hog("zero", 0), changing]);
-    let result = outcome("linux_2_4", &machine(1, HZ), &workload, 30 * S, &[]);
-    // Half of 6 seconds; then 3 ticks of 9.
-    let expected_s = 3.0 + 24.0 / 3.0;
-    let got_s = group(&result, "changing").run_ns as f64 / 1e9;
-    assert!((got_s / expected_s - 1.0).abs() < 0.01, "{got_s} s for {expected_s} s");
+    // 5 of the first 10 seconds; then 3 ticks of 9.
+    assert_a_reniced_hog_has("linux_2_4", 10, 3.0 / 9.0);
 }
 
 #[test]

@@ -25,11 +25,8 @@ fn shares_are_proportional_to_weights() {
 #[test]
 fn a_nice_15_hog_has_the_3_4_percent_that_cfs_withheld() {
     // `cfs_2007.rs` shows the 0.7 % of 2.6.23 with the same machine and tasks.
-    let workload = together(vec![hog("zero", 0), hog("other", 15)]);
-    let result = outcome("rfs", &machine(1, 250), &workload, 60 * S, &[]);
-    let other_ns = group(&result, "other").run_ns as f64;
-    let got = 100.0 * other_ns / (other_ns + group(&result, "zero").run_ns as f64);
-    assert!((got / (100.0 * 36.0 / 1060.0) - 1.0).abs() < 0.01, "{got} %");
+    let got = share_to_weight("rfs", 15, (250, 60), &[]);
+    assert!((got - 1.0).abs() < 0.01, "{got} of 36 / 1060");
 }
 
 /// The largest difference, in ns, of a task's CPU time from its weight's part of the time that was

@@ -109,12 +109,8 @@ fn equal_hogs_take_the_slices_of_each_release() {
 fn shares_follow_weights_in_every_release() {
     for set in &shipped("cfs").sets {
         for nice in [1, 5, 10, 19, -5, -20] {
-            let workload = together(vec![hog("zero", 0), hog("other", nice)]);
-            let result =
-                outcome(&format!("cfs@{}", set.name), &machine(1, HZ), &workload, 60 * S, &[]);
-            let expected = weight(nice) / weight(0);
-            let got = share(&result, "other") / share(&result, "zero");
-            assert!((got / expected - 1.0).abs() < 0.02, "{} nice {nice}: {got}", set.name);
+            let got = share_to_weight(&format!("cfs@{}", set.name), nice, (HZ, 60), &[]);
+            assert!((got - 1.0).abs() < 0.02, "{} nice {nice}: {got}", set.name);
         }
     }
 }
