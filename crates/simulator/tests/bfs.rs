@@ -135,11 +135,7 @@ proptest! {
         pins in prop::collection::vec(prop::option::of(0u32..3), 30),
         version in prop::sample::select(VERSIONS.to_vec()),
     ) {
-        let mut at_ns = 0;
-        let jobs: Vec<Job> = gaps_and_work_us.iter().zip(pins).map(|(&(gap_us, work_us), pin)| {
-            at_ns += gap_us * 1_000;
-            Job { cpus: pin.map(|cpu| vec![cpu]), ..burner(0, at_ns, work_us * 1_000) }
-        }).collect();
+        let jobs = jobs_of(&gaps_and_work_us, &pins);
         let result = bfs(version, 3, &workload_of_jobs(&jobs), None);
         prop_assert_eq!(needless_waits(&result, &jobs, 3), vec![]);
     }
