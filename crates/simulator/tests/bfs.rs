@@ -348,8 +348,8 @@ fn a_waking_task_with_the_latest_deadline_waits_for_its_turn() {
 /// preempt holds the other CPU. (A machine of one CPU never asks a policy to select one, so there
 /// the policy cannot learn what the waker is about to do.)
 fn time_until_the_reader_reads_ns(version: i64, sync_wakeups: bool) -> u64 {
-    let writes = [sleep(20 * MS), run(MS), Op::Send { channel: 0, bytes: 1 }, run(3 * MS)];
-    let reads = [Op::Recv { channel: 0, bytes: 1 }, run(MS)];
+    let writes = [sleep(20 * MS), run(MS), SEND, run(3 * MS)];
+    let reads = [RECEIVE, run(MS)];
     let holder = Job { cpus: Some(vec![1]), ..burner(-20, 0, 100 * MS) };
     let mut workload = workload_of_jobs(&[job(0, 0, &reads), job(10, 0, &writes), holder]);
     workload.channels = vec![Channel { capacity_bytes: 4096, sync_wakeups, ..Channel::default() }];

@@ -214,10 +214,10 @@ fn what_sleepers_are_credited_with_is_paid_back_by_those_who_run() {
 
 /// A reader's mean wait for its CPU after a writer, which goes on for 3 ms, has woken it up.
 fn wait_of_reader_ns(sync_wakeups: bool) -> u64 {
-    let writer = forever(&[sleep(20 * MS), Op::Send { channel: 0, bytes: 1 }, run(3 * MS)]);
-    let reader = forever(&[Op::Recv { channel: 0, bytes: 1 }, run(100 * US)]);
-    let mut workload = together(vec![task("writer", 0, writer), task("reader", 0, reader)]);
-    workload.channels[0].sync_wakeups = sync_wakeups;
+    let writer = forever(&[sleep(20 * MS), SEND, run(3 * MS)]);
+    let reader = forever(&[RECEIVE, run(100 * US)]);
+    let tasks = vec![task("writer", 0, writer), task("reader", 0, reader)];
+    let workload = with_sync(together(tasks), sync_wakeups);
     let result = outcome("cfs_2007", &machine(1, HZ), &workload, 10 * S, &[]);
     group(&result, "reader").wait_ns / stays(&result, "reader").len() as u64
 }

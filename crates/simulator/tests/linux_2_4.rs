@@ -288,13 +288,9 @@ fn the_affinity_bonus_keeps_tasks_on_their_cpus() {
 
 /// A sender that computes for 5 ms after each message, and a receiver.
 fn messages(sync_wakeups: bool) -> Workload {
-    let send = Op::Send { channel: 0, bytes: 1 };
-    let receive = Op::Recv { channel: 0, bytes: 1 };
-    let sender = task("sender", 0, forever(&[sleep(3 * MS), send, run(5 * MS)]));
-    let receiver = task("receiver", 0, forever(&[receive]));
-    let mut workload = together(vec![sender, receiver]);
-    workload.channels[0].sync_wakeups = sync_wakeups;
-    workload
+    let sender = task("sender", 0, forever(&[sleep(3 * MS), SEND, run(5 * MS)]));
+    let receiver = task("receiver", 0, forever(&[RECEIVE]));
+    with_sync(together(vec![sender, receiver]), sync_wakeups)
 }
 
 #[test]

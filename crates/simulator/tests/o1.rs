@@ -450,14 +450,11 @@ fn hogs_on_two_cpus_end_near_the_ideal_time() {
 
 /// A sender and a receiver of one message, which by then are on two CPUs.
 fn messages(sync_wakeups: bool) -> Workload {
-    let send = Op::Send { channel: 0, bytes: 1 };
-    let receive = Op::Recv { channel: 0, bytes: 1 };
-    let sender = task("sender", 0, once(&[run(50 * MS), sleep(MS), send]));
-    let receiver = task("receiver", 0, once(&[run(30 * MS), receive, run(MS)]));
+    let sender = task("sender", 0, once(&[run(50 * MS), sleep(MS), SEND]));
+    let receiver = task("receiver", 0, once(&[run(30 * MS), RECEIVE, run(MS)]));
     let mut workload = together(vec![sender, receiver]);
     workload.initial[1] = InitialTask { template: 1, start_at_ns: 5 * MS };
-    workload.channels[0].sync_wakeups = sync_wakeups;
-    workload
+    with_sync(workload, sync_wakeups)
 }
 
 #[test]
