@@ -151,18 +151,11 @@ fn nobody_waits_longer_than_the_turns_of_all_others() {
 
 #[test]
 fn a_waking_sleeper_preempts_a_hog_unless_the_granularity_forbids_it() {
-    let workload = together(vec![hog("hog", 0), sleeper(0, 97 * MS + 300 * US, MS)]);
-    let latency = |policy: &str, tunables: &[(&str, i64)]| {
-        outcome(policy, &machine(1, HZ), &workload, 20 * S, tunables).wakeup_latency_ns
-    };
-    for policy in ["cfs_2007", FIRST_MERGE] {
-        let usual = latency(policy, &[]);
-        assert!(usual.count > 150, "{usual:?}");
-        assert!(usual.p99 < 100 * US, "{usual:?}");
-    }
+    let usual = wait_of_a_long_sleeper("cfs_2007", &[]);
+    assert!(usual.p99 < 100 * US, "{usual:?}");
     // In 2.6.23 the hog's turn is long over, and then there is no granularity.
-    let coarse = latency(FIRST_MERGE, &[("wakeup_granularity_ns", 1_000_000_000)]);
-    assert!(coarse.p50 > 300 * US, "{coarse:?}");
+    let coarse = [("wakeup_granularity_ns", 1_000_000_000)];
+    assert_a_long_sleeper_preempts_but_with(FIRST_MERGE, &coarse, 300 * US);
 }
 
 #[test]
