@@ -342,7 +342,7 @@ pub fn summarize(mut metrics: Metrics, tasks: &Tasks, cpus: &[Cpu], ending: Endi
         |count: fn(&crate::abi::Task) -> u64| ids.clone().map(|id| count(tasks.seen(id))).sum();
     let mut digest = metrics.digest;
     digest.mix(&[ending.elapsed_ns, metrics.events, metrics.switches, metrics.wakeups]);
-    metrics.requests.count_overdue(tasks, |id| name_of(tasks, id), ending.elapsed_ns);
+    metrics.requests.count_overdue(tasks, ending.elapsed_ns);
     let requests = metrics.requests.groups();
     RunResult {
         status: ending.status,
@@ -375,7 +375,7 @@ pub fn summarize(mut metrics: Metrics, tasks: &Tasks, cpus: &[Cpu], ending: Endi
         timeline_names: metrics
             .timeline
             .as_ref()
-            .map(|_| ids.map(|id| (id + 1, name_of(tasks, id))).collect()),
+            .map(|_| ids.map(|id| (id + 1, tasks.name(id))).collect()),
         timeline: metrics.timeline,
         profile: metrics.profiler.map(Profiler::into_profile),
         timeline_wakeups: metrics.timeline_wakeups,
@@ -383,13 +383,6 @@ pub fn summarize(mut metrics: Metrics, tasks: &Tasks, cpus: &[Cpu], ending: Endi
         queues: ending.queues,
         choices: ending.choices,
     }
-}
-
-/// The name of a task.
-pub fn name_of(tasks: &Tasks, id: TaskId) -> String {
-    let comm = &tasks.seen(id).comm;
-    let name = comm.split(|&byte| byte == 0).next().unwrap_or_default();
-    String::from_utf8_lossy(name).into_owned()
 }
 
 /// Jain's index of the tasks' shares: 1 is perfectly even, 1/n one task taking all. A task's
@@ -417,7 +410,7 @@ fn task_groups(tasks: &Tasks, nr_cpus: usize) -> Vec<TaskGroup> {
     let mut groups: BTreeMap<(String, i32), TaskGroup> = BTreeMap::new();
     for (id, state) in tasks.states().iter().enumerate() {
         let id = id as TaskId;
-        let (name, nice) = (name_of(tasks, id), tasks.seen(id).static_prio - 120);
+        let (name, nice) = (tasks.name(id), tasks.seen(id).static_prio - 120);
         let group = groups.entry((name.clone(), nice)).or_insert(TaskGroup {
             name,
             nice,

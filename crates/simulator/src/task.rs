@@ -80,7 +80,7 @@ pub struct Releases {
 }
 
 /// What the simulator knows of a task beside what the policy sees.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct State {
     /// Where it is.
     pub place: Place,
@@ -278,47 +278,21 @@ impl Tasks {
         census
     }
 
+    /// The name of a task.
+    pub fn name(&self, id: TaskId) -> String {
+        let name = self.seen(id).comm.split(|&byte| byte == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(name).into_owned()
+    }
+
     /// `name[pid]` as the kernel's messages write it.
     pub fn label(&self, id: TaskId) -> String {
-        let task = self.seen(id);
-        let name = task.comm.split(|&byte| byte == 0).next().unwrap_or_default();
-        format!("{}[{}]", String::from_utf8_lossy(name), task.pid)
+        format!("{}[{}]", self.name(id), self.seen(id).pid)
     }
 }
 
 fn new_state(template: u32, kind: &TaskTemplate, random: Random) -> State {
-    State {
-        place: Place::Unborn,
-        template,
-        program: kind.program.clone(),
-        pc: 0,
-        phase: 0,
-        loop_depth: 0,
-        loops: [LoopFrame::default(); LOOP_DEPTH_MAX],
-        left: 0,
-        bytes_left: 0,
-        to_wake: 0,
-        last_to_wake: 0,
-        random,
-        request: None,
-        releases: Releases::default(),
-        children: 0,
-        parent: None,
-        joining: false,
-        is_forgotten: false,
-        address_space: 0,
-        fifo_position: 0,
-        queued_at: 0,
-        last_cpu: None,
-        cache_mark_kib: 0,
-        switch_mark: 0,
-        waiting_since_ns: 0,
-        custody_since_ns: 0,
-        woken: false,
-        on_cpu_since_ns: 0,
-        enqueued_on: None,
-        totals: Totals { exited_at_ns: NEVER_NS, ..Totals::default() },
-    }
+    let totals = Totals { exited_at_ns: NEVER_NS, ..Totals::default() };
+    State { template, program: kind.program.clone(), random, totals, ..State::default() }
 }
 
 /// A task structure with this name and nice value, allowed nowhere yet.
