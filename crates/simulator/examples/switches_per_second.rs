@@ -101,9 +101,8 @@ fn run_and_sleep(tasks: usize, rounds: u64) -> Workload {
 }
 
 fn hogs(tasks: usize) -> Workload {
-    let mut program = ProgramBuilder::new();
-    program.push(Op::Run(Amount::Fixed(1_000_000_000)));
-    workload(vec![program.build(); tasks], 0, Some(20_000_000_000))
+    let program: Program = [Op::Run(Amount::Fixed(1_000_000_000))].into();
+    workload(vec![program; tasks], 0, Some(20_000_000_000))
 }
 
 fn workload(programs: Vec<Program>, nr_channels: u32, stop_at_ns: Option<u64>) -> Workload {

@@ -20,9 +20,6 @@ pub struct CpuMask {
 }
 
 impl CpuMask {
-    /// No CPU.
-    pub const EMPTY: CpuMask = CpuMask { bits: [0; CPUS_MAX / 64] };
-
     /// Whether `cpu` is in the mask; numbers beyond the mask are not.
     pub fn has(&self, cpu: usize) -> bool {
         cpu < CPUS_MAX && self.bits[cpu / 64] >> (cpu % 64) & 1 == 1
@@ -68,7 +65,7 @@ impl CpuMask {
 
 impl FromIterator<usize> for CpuMask {
     fn from_iter<I: IntoIterator<Item = usize>>(cpus: I) -> Self {
-        let mut mask = CpuMask::EMPTY;
+        let mut mask = CpuMask::default();
         cpus.into_iter().for_each(|cpu| mask.set(cpu));
         mask
     }

@@ -2,7 +2,7 @@
 
 use crate::Options;
 use crate::choices::Choice;
-use crate::cpu::{Cpu, SPENT_KINDS, Spent};
+use crate::cpu::{Cpu, Spent};
 use crate::failure::Failure;
 use crate::observation::{Event, Observation};
 use crate::place::TaskId;
@@ -186,19 +186,14 @@ fn is_zero(number: &u64) -> bool {
 
 impl CpuTime {
     fn of(cpus: &[Cpu]) -> Self {
-        let mut sums = [0; SPENT_KINDS];
-        for cpu in cpus {
-            for (sum, ns) in sums.iter_mut().zip(cpu.spent_ns) {
-                *sum += ns;
-            }
-        }
+        let sum = |kind: Spent| cpus.iter().map(|cpu| cpu.spent_ns[kind as usize]).sum();
         CpuTime {
-            work: sums[Spent::Work as usize],
-            kernel: sums[Spent::Kernel as usize],
-            scheduler: sums[Spent::Scheduler as usize],
-            lock_wait: sums[Spent::LockWait as usize],
-            idle: sums[Spent::Idle as usize],
-            offline: sums[Spent::Offline as usize],
+            work: sum(Spent::Work),
+            kernel: sum(Spent::Kernel),
+            scheduler: sum(Spent::Scheduler),
+            lock_wait: sum(Spent::LockWait),
+            idle: sum(Spent::Idle),
+            offline: sum(Spent::Offline),
         }
     }
 

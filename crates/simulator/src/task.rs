@@ -24,11 +24,6 @@ impl Census {
         self.counts[Place::Moving.kind()]
     }
 
-    /// Tasks the policy holds.
-    pub fn in_custody(&self) -> u32 {
-        self.counts[Place::Custody.kind()]
-    }
-
     /// Tasks in dispatch queues.
     pub fn queued(&self) -> u32 {
         self.counts[Place::Queued(0).kind()]
@@ -41,7 +36,7 @@ impl Census {
 
     /// Tasks that want a CPU or have one.
     pub fn runnable(&self) -> u32 {
-        self.in_custody() + self.queued() + self.running()
+        self.counts[Place::Custody.kind()] + self.queued() + self.running()
     }
 
     /// Tasks that have ended.
