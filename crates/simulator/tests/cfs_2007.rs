@@ -267,7 +267,7 @@ fn a_child_begins_with_a_debt_of_half_a_granularity() {
 #[test]
 fn the_odd_one_of_three_hogs_on_two_cpus_rotates_at_busy_balances() {
     // One each 64 to 256 ms.
-    assert_three_hogs_on_two_cpus_rotate("cfs_2007", [4.0, 16.0]);
+    assert_three_hogs_on_two_cpus_rotate("cfs_2007", 0.04, [4.0, 16.0]);
 }
 
 #[test]

@@ -215,7 +215,7 @@ fn renicing_neither_wins_nor_loses_time() {
 #[test]
 fn the_odd_one_of_three_hogs_on_two_cpus_rotates_about_every_second_balance() {
     // One each 64 to 128 ms.
-    assert_three_hogs_on_two_cpus_rotate("eevdf", [7.8, 15.7]);
+    assert_three_hogs_on_two_cpus_rotate("eevdf", 0.04, [7.8, 15.7]);
 }
 
 #[test]

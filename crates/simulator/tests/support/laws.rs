@@ -76,13 +76,14 @@ pub fn last_woken_goes_first(policy: &str, nr: u32, rules: &[(&str, i64)]) -> Ve
     first.iter().zip(&last).skip(1).map(|(first, last)| last.0 < first.0).collect()
 }
 
-/// Three hogs have two thirds of a CPU each, by so many migrations a second.
-pub fn assert_three_hogs_on_two_cpus_rotate(policy: &str, a_second: [f64; 2]) {
+/// Three hogs have two thirds of a CPU each, but for so small a part, by so many migrations a
+/// second.
+pub fn assert_three_hogs_on_two_cpus_rotate(policy: &str, tolerance: f64, a_second: [f64; 2]) {
     let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0), noise()]);
     let result = outcome(policy, &machine(2, 1000), &workload, 60 * S, &[]);
     for name in ["a", "b", "c"] {
         let got = share(&result, name);
-        assert!((got * 1.5 - 1.0).abs() < 0.04, "{name}: {got}");
+        assert!((got * 1.5 - 1.0).abs() < tolerance, "{name}: {got}");
     }
     let [least, most] = a_second;
     let got = result.migrations as f64 / 60.0;
