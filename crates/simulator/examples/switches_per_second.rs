@@ -101,26 +101,15 @@ fn run_and_sleep(tasks: usize, rounds: u64) -> Workload {
 }
 
 fn hogs(tasks: usize) -> Workload {
-    let mut program = ProgramBuilder::new();
-    program.push(Op::Run(Amount::Fixed(1_000_000_000)));
-    workload(vec![program.build(); tasks], 0, Some(20_000_000_000))
+    let program: Program = [Op::Run(Amount::Fixed(1_000_000_000))].into();
+    workload(vec![program; tasks], 0, Some(20_000_000_000))
 }
 
 fn workload(programs: Vec<Program>, nr_channels: u32, stop_at_ns: Option<u64>) -> Workload {
-    let channel = Channel {
-        capacity_bytes: 4096,
-        overhead_bytes: 0,
-        wake_senders_at_bytes: 4095,
-        sync_wakeups: false,
-    };
-    let template = |program| TaskTemplate {
-        name: "task".to_owned(),
-        program,
-        nice: 0,
-        cpus: None,
-        address_space: None,
-        footprint_kib: 0,
-    };
+    let channel =
+        Channel { capacity_bytes: 4096, wake_senders_at_bytes: 4095, ..Channel::default() };
+    let template =
+        |program| TaskTemplate { name: "task".to_owned(), program, ..TaskTemplate::default() };
     let initial = (0..programs.len() as u32)
         .map(|number| InitialTask { template: number, start_at_ns: u64::from(number) * 1000 });
     Workload {

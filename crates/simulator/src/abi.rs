@@ -14,15 +14,12 @@ pub const ITERATOR_CHUNK: usize = 32;
 
 /// `struct cpumask`
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuMask {
     pub bits: [u64; CPUS_MAX / 64],
 }
 
 impl CpuMask {
-    /// No CPU.
-    pub const EMPTY: CpuMask = CpuMask { bits: [0; CPUS_MAX / 64] };
-
     /// Whether `cpu` is in the mask; numbers beyond the mask are not.
     pub fn has(&self, cpu: usize) -> bool {
         cpu < CPUS_MAX && self.bits[cpu / 64] >> (cpu % 64) & 1 == 1
@@ -68,7 +65,7 @@ impl CpuMask {
 
 impl FromIterator<usize> for CpuMask {
     fn from_iter<I: IntoIterator<Item = usize>>(cpus: I) -> Self {
-        let mut mask = CpuMask::EMPTY;
+        let mut mask = CpuMask::default();
         cpus.into_iter().for_each(|cpu| mask.set(cpu));
         mask
     }
@@ -83,7 +80,7 @@ pub struct AddressSpace {
 
 /// `struct scx_dispatch_q`
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct DispatchQueueView {
     pub id: u64,
     pub nr: u32,
@@ -91,7 +88,7 @@ pub struct DispatchQueueView {
 
 /// `struct sched_ext_entity`
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Entity {
     pub dsq: *mut DispatchQueueView,
     pub dsq_seq: u64,
@@ -103,7 +100,7 @@ pub struct Entity {
 
 /// `struct sched_entity`
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct SchedEntity {
     pub sum_exec_runtime: u64,
     pub load: LoadWeight,
@@ -111,21 +108,21 @@ pub struct SchedEntity {
 
 /// `struct load_weight`
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct LoadWeight {
     pub weight: u64,
 }
 
 /// `struct rq`
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct RunQueue {
     pub curr: *mut Task,
 }
 
 /// `struct task_struct`
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Task {
     pub scx: Entity,
     pub cpus_ptr: *const CpuMask,
@@ -158,7 +155,7 @@ pub struct Task {
 
 /// `struct scx_init_task_args`
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct InitTaskArgs {
     pub fork: bool,
     pub cgroup: *mut c_void,
@@ -166,7 +163,7 @@ pub struct InitTaskArgs {
 
 /// `struct scx_exit_task_args`
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct ExitTaskArgs {
     pub cancelled: bool,
 }
@@ -184,7 +181,7 @@ pub struct ExitInfo {
 
 /// `struct bpf_iter_scx_dsq`
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct DsqIterator {
     pub dsq: *mut DispatchQueueView,
     pub seq: u64,

@@ -6,7 +6,7 @@ use scenario::workload;
 use std::collections::VecDeque;
 
 /// A channel while it is used.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Channel {
     /// Its size and manners.
     pub spec: workload::Channel,
@@ -40,16 +40,7 @@ pub struct Message {
 impl Channel {
     /// An empty channel.
     pub fn new(spec: workload::Channel) -> Self {
-        Channel {
-            spec,
-            used_bytes: 0,
-            messages: VecDeque::new(),
-            last_cpu: None,
-            content_bytes: 0,
-            receivers: VecDeque::new(),
-            senders: VecDeque::new(),
-            nr_blocked: 0,
-        }
+        Channel { spec, ..Channel::default() }
     }
 
     /// Whether a message of this size can be put into it now.

@@ -2,7 +2,7 @@
 
 use crate::Options;
 use crate::choices::Choice;
-use crate::cpu::{Cpu, SPENT_KINDS, Spent};
+use crate::cpu::{Cpu, Spent};
 use crate::failure::Failure;
 use crate::observation::{Event, Observation};
 use crate::place::TaskId;
@@ -186,19 +186,14 @@ fn is_zero(number: &u64) -> bool {
 
 impl CpuTime {
     fn of(cpus: &[Cpu]) -> Self {
-        let mut sums = [0; SPENT_KINDS];
-        for cpu in cpus {
-            for (sum, ns) in sums.iter_mut().zip(cpu.spent_ns) {
-                *sum += ns;
-            }
-        }
+        let sum = |kind: Spent| cpus.iter().map(|cpu| cpu.spent_ns[kind as usize]).sum();
         CpuTime {
-            work: sums[Spent::Work as usize],
-            kernel: sums[Spent::Kernel as usize],
-            scheduler: sums[Spent::Scheduler as usize],
-            lock_wait: sums[Spent::LockWait as usize],
-            idle: sums[Spent::Idle as usize],
-            offline: sums[Spent::Offline as usize],
+            work: sum(Spent::Work),
+            kernel: sum(Spent::Kernel),
+            scheduler: sum(Spent::Scheduler),
+            lock_wait: sum(Spent::LockWait),
+            idle: sum(Spent::Idle),
+            offline: sum(Spent::Offline),
         }
     }
 
@@ -342,7 +337,7 @@ pub fn summarize(mut metrics: Metrics, tasks: &Tasks, cpus: &[Cpu], ending: Endi
         |count: fn(&crate::abi::Task) -> u64| ids.clone().map(|id| count(tasks.seen(id))).sum();
     let mut digest = metrics.digest;
     digest.mix(&[ending.elapsed_ns, metrics.events, metrics.switches, metrics.wakeups]);
-    metrics.requests.count_overdue(tasks, |id| name_of(tasks, id), ending.elapsed_ns);
+    metrics.requests.count_overdue(tasks, ending.elapsed_ns);
     let requests = metrics.requests.groups();
     RunResult {
         status: ending.status,
@@ -375,7 +370,7 @@ pub fn summarize(mut metrics: Metrics, tasks: &Tasks, cpus: &[Cpu], ending: Endi
         timeline_names: metrics
             .timeline
             .as_ref()
-            .map(|_| ids.map(|id| (id + 1, name_of(tasks, id))).collect()),
+            .map(|_| ids.map(|id| (id + 1, tasks.name(id))).collect()),
         timeline: metrics.timeline,
         profile: metrics.profiler.map(Profiler::into_profile),
         timeline_wakeups: metrics.timeline_wakeups,
@@ -383,13 +378,6 @@ pub fn summarize(mut metrics: Metrics, tasks: &Tasks, cpus: &[Cpu], ending: Endi
         queues: ending.queues,
         choices: ending.choices,
     }
-}
-
-/// The name of a task.
-pub fn name_of(tasks: &Tasks, id: TaskId) -> String {
-    let comm = &tasks.seen(id).comm;
-    let name = comm.split(|&byte| byte == 0).next().unwrap_or_default();
-    String::from_utf8_lossy(name).into_owned()
 }
 
 /// Jain's index of the tasks' shares: 1 is perfectly even, 1/n one task taking all. A task's
@@ -417,7 +405,7 @@ fn task_groups(tasks: &Tasks, nr_cpus: usize) -> Vec<TaskGroup> {
     let mut groups: BTreeMap<(String, i32), TaskGroup> = BTreeMap::new();
     for (id, state) in tasks.states().iter().enumerate() {
         let id = id as TaskId;
-        let (name, nice) = (name_of(tasks, id), tasks.seen(id).static_prio - 120);
+        let (name, nice) = (tasks.name(id), tasks.seen(id).static_prio - 120);
         let group = groups.entry((name.clone(), nice)).or_insert(TaskGroup {
             name,
             nice,

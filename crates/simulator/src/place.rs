@@ -7,9 +7,10 @@ pub type TaskId = u32;
 pub const PLACE_KINDS: usize = 7;
 
 /// Where a task is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Place {
     /// Known but not started.
+    #[default]
     Unborn,
     /// Blocked: waiting for time, data, a gate, children.
     Asleep,

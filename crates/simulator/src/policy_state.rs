@@ -39,9 +39,9 @@ impl Given {
     /// Nothing yet.
     pub fn new(visible: &mut Visible, mode: Mode) -> Given {
         Given {
-            init_task: visible.place(InitTaskArgs { fork: false, cgroup: std::ptr::null_mut() }),
-            exit_task: visible.place(ExitTaskArgs { cancelled: false }),
-            rq: visible.place(RunQueue { curr: std::ptr::null_mut() }),
+            init_task: visible.place(InitTaskArgs::default()),
+            exit_task: visible.place(ExitTaskArgs::default()),
+            rq: visible.place(RunQueue::default()),
             mode,
             watched: 0,
             operation: Operation::Init,

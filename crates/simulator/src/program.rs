@@ -11,7 +11,6 @@ use crate::cpu::Spent;
 use crate::failure::{FailureKind, told_number};
 use crate::flags::{WAKE_FORK, WAKE_TTWU};
 use crate::kernel::Kernel;
-use crate::metrics::name_of;
 use crate::observation::Allowed;
 use crate::operations::Operation;
 use crate::place::{Place, TaskId};
@@ -261,7 +260,7 @@ impl Kernel<'_> {
     /// The request that the task works on, if there is one, is done.
     fn end_request(&mut self, task: TaskId) {
         if let Some(request) = self.tasks.state_mut(task).request.take() {
-            let name = name_of(&self.tasks, request.by);
+            let name = self.tasks.name(request.by);
             self.metrics.requests.done(request, &name, self.now_ns);
         }
     }

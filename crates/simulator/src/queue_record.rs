@@ -121,17 +121,10 @@ mod tests {
         let records = recorder.into_records(&queues);
         let told: Vec<_> = records.iter().map(|r| (r.queue.as_str(), r.is_policys)).collect();
         assert_eq!(told, [("local1", false), ("global1", false), ("0x7", true)]);
-        let (push, remove) = (|task, key| QueueOperation::Push { task, key }, 8);
+        let push = |task, key| QueueOperation::Push { task, key };
         assert_eq!(records[0].operations, [push(4, 1)]);
         assert_eq!(records[1].operations, [push(5, u64::MAX - 1)]);
-        assert_eq!(
-            records[2].operations,
-            [
-                push(6, 30),
-                QueueOperation::Pop,
-                push(8, 20),
-                QueueOperation::Remove { task: remove }
-            ]
-        );
+        let removed = QueueOperation::Remove { task: 8 };
+        assert_eq!(records[2].operations, [push(6, 30), QueueOperation::Pop, push(8, 20), removed]);
     }
 }

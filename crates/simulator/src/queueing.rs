@@ -23,14 +23,7 @@ impl Kernel<'_> {
     pub fn resolve(&mut self, insertion: Insertion, local_cpu: usize) -> Option<u32> {
         let Insertion { task, dsq, by_vtime, .. } = insertion;
         if dsq & BUILTIN == 0 {
-            let found = self.queues.find(dsq);
-            if found.is_none() {
-                let label = self.tasks.label(task);
-                let way = way_to_queue(dsq);
-                let message = format!("non-existent DSQ {dsq:#x} for {label}{way}");
-                self.fail_to_insert(insertion, FailureKind::BadQueue, message);
-            }
-            return found;
+            return self.queues.find(dsq).or_else(|| self.no_queue_for(insertion));
         }
         if by_vtime {
             let message = "cannot use vtime ordering for built-in DSQs".to_owned();
@@ -44,13 +37,7 @@ impl Kernel<'_> {
         let cpu = match dsq & LOCAL_ON == LOCAL_ON {
             true => (dsq & LOCAL_CPU_MASK) as usize,
             false if dsq == LOCAL => local_cpu,
-            false => {
-                let label = self.tasks.label(task);
-                let way = way_to_queue(dsq);
-                let message = format!("non-existent DSQ {dsq:#x} for {label}{way}");
-                self.fail_to_insert(insertion, FailureKind::BadQueue, message);
-                return None;
-            }
+            false => return self.no_queue_for(insertion),
         };
         if !self.check_local_target(insertion, cpu) {
             return None;
@@ -61,6 +48,15 @@ impl Kernel<'_> {
             return Some(self.queues.global(self.machine.cpus[home].node as usize));
         }
         Some(self.queues.local(cpu))
+    }
+
+    /// Ends the run because there is no queue of the number that an insertion names.
+    #[cold]
+    fn no_queue_for(&mut self, insertion: Insertion) -> Option<u32> {
+        let (dsq, label) = (insertion.dsq, self.tasks.label(insertion.task));
+        let message = format!("non-existent DSQ {dsq:#x} for {label}{}", way_to_queue(dsq));
+        self.fail_to_insert(insertion, FailureKind::BadQueue, message);
+        None
     }
 
     /// Ends the run by an insertion, which may have been asked for some calls ago.

@@ -73,11 +73,11 @@ impl Requests {
 
     /// Counts the deadlines that passed by `end_ns` without anybody being done: those of requests
     /// that are pending, and of those that tasks were too late to release.
-    pub fn count_overdue(&mut self, tasks: &Tasks, names: impl Fn(TaskId) -> String, end_ns: u64) {
+    pub fn count_overdue(&mut self, tasks: &Tasks, end_ns: u64) {
         let is_over = |at_ns: u64, deadline_ns: u64| at_ns.saturating_add(deadline_ns) <= end_ns;
         for request in std::mem::take(&mut self.pending).into_values() {
             if is_over(request.released_at_ns, request.deadline_ns) {
-                self.miss(&names(request.by), 1);
+                self.miss(&tasks.name(request.by), 1);
             }
         }
         for (id, state) in tasks.states().iter().enumerate() {
@@ -96,7 +96,7 @@ impl Requests {
                 nr_late += 1;
             }
             if nr_late > 0 {
-                self.miss(&names(id as TaskId), nr_late);
+                self.miss(&tasks.name(id as TaskId), nr_late);
             }
         }
     }

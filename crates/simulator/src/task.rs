@@ -10,7 +10,6 @@ use crate::visible::{Placed, Visible};
 use runqueue::Key;
 use scenario::draw::Random;
 use scenario::workload::{Amount, LOOP_DEPTH_MAX, Op, TaskTemplate};
-use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// How many tasks are where.
@@ -25,11 +24,6 @@ impl Census {
         self.counts[Place::Moving.kind()]
     }
 
-    /// Tasks the policy holds.
-    pub fn in_custody(&self) -> u32 {
-        self.counts[Place::Custody.kind()]
-    }
-
     /// Tasks in dispatch queues.
     pub fn queued(&self) -> u32 {
         self.counts[Place::Queued(0).kind()]
@@ -42,7 +36,7 @@ impl Census {
 
     /// Tasks that want a CPU or have one.
     pub fn runnable(&self) -> u32 {
-        self.in_custody() + self.queued() + self.running()
+        self.counts[Place::Custody.kind()] + self.queued() + self.running()
     }
 
     /// Tasks that have ended.
@@ -81,7 +75,7 @@ pub struct Releases {
 }
 
 /// What the simulator knows of a task beside what the policy sees.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct State {
     /// Where it is.
     pub place: Place,
@@ -279,47 +273,21 @@ impl Tasks {
         census
     }
 
+    /// The name of a task.
+    pub fn name(&self, id: TaskId) -> String {
+        let name = self.seen(id).comm.split(|&byte| byte == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(name).into_owned()
+    }
+
     /// `name[pid]` as the kernel's messages write it.
     pub fn label(&self, id: TaskId) -> String {
-        let task = self.seen(id);
-        let name = task.comm.split(|&byte| byte == 0).next().unwrap_or_default();
-        format!("{}[{}]", String::from_utf8_lossy(name), task.pid)
+        format!("{}[{}]", self.name(id), self.seen(id).pid)
     }
 }
 
 fn new_state(template: u32, kind: &TaskTemplate, random: Random) -> State {
-    State {
-        place: Place::Unborn,
-        template,
-        program: kind.program.clone(),
-        pc: 0,
-        phase: 0,
-        loop_depth: 0,
-        loops: [LoopFrame::default(); LOOP_DEPTH_MAX],
-        left: 0,
-        bytes_left: 0,
-        to_wake: 0,
-        last_to_wake: 0,
-        random,
-        request: None,
-        releases: Releases::default(),
-        children: 0,
-        parent: None,
-        joining: false,
-        is_forgotten: false,
-        address_space: 0,
-        fifo_position: 0,
-        queued_at: 0,
-        last_cpu: None,
-        cache_mark_kib: 0,
-        switch_mark: 0,
-        waiting_since_ns: 0,
-        custody_since_ns: 0,
-        woken: false,
-        on_cpu_since_ns: 0,
-        enqueued_on: None,
-        totals: Totals { exited_at_ns: NEVER_NS, ..Totals::default() },
-    }
+    let totals = Totals { exited_at_ns: NEVER_NS, ..Totals::default() };
+    State { template, program: kind.program.clone(), random, totals, ..State::default() }
 }
 
 /// A task structure with this name and nice value, allowed nowhere yet.
@@ -330,39 +298,14 @@ pub fn new_task(pid: i32, name: &str, nice: i32) -> abi::Task {
         *to = from;
     }
     abi::Task {
-        scx: abi::Entity {
-            dsq: null_mut(),
-            dsq_seq: 0,
-            dsq_vtime: 0,
-            slice: 0,
-            weight: scx_weight(weight),
-            flags: 0,
-        },
+        scx: abi::Entity { weight: scx_weight(weight), ..abi::Entity::default() },
         pid,
         tgid: pid,
         prio: 120 + nice,
         static_prio: 120 + nice,
-        storage: [0; abi::STORAGE_MAX],
-        cpus_ptr: std::ptr::null(),
-        mm: null_mut(),
-        nr_cpus_allowed: 0,
-        cpu: 0,
-        recent_used_cpu: 0,
-        wake_cpu: 0,
-        state: 0,
-        flags: 0,
-        policy: 0,
-        rt_priority: 0,
         normal_prio: 120 + nice,
-        on_cpu: 0,
         se: abi::SchedEntity { sum_exec_runtime: 0, load: abi::LoadWeight { weight } },
-        nvcsw: 0,
-        nivcsw: 0,
-        start_time: 0,
-        real_parent: null_mut(),
-        parent: null_mut(),
-        group_leader: null_mut(),
         comm,
-        cpus_mask: abi::CpuMask::EMPTY,
+        ..abi::Task::default()
     }
 }

@@ -119,20 +119,6 @@ pub struct Walks {
     open: u64,
 }
 
-/// A walk that is not open, and so has no next task.
-pub const NO_WALK: abi::DsqIterator = abi::DsqIterator {
-    dsq: std::ptr::null_mut(),
-    seq: 0,
-    steps: 0,
-    flags: 0,
-    cursor: [0; 2],
-    pending_slice: None,
-    pending_vtime: None,
-    next: 0,
-    filled: 0,
-    chunk: [std::ptr::null_mut(); abi::ITERATOR_CHUNK],
-};
-
 impl Walks {
     /// Ends all of them.
     pub fn clear(&mut self) {
@@ -178,7 +164,8 @@ impl Visible {
         let mut visible = Visible { memory: Some(memory), room, parts, facts, walks };
         let placed = visible.place(Facts { hz, nr_cpu_ids, ..Facts::default() });
         visible.room.take(LINE_BYTES - size_of::<Facts>() % LINE_BYTES, 1, true);
-        let none = visible.place([NO_WALK; WALKS_MAX]);
+        // Walks that are not open, and so have no next task.
+        let none = visible.place([abi::DsqIterator::default(); WALKS_MAX]);
         assert_eq!(visible.room.address(none.address()), WALKS);
         let tasks = visible.room.take((TASKS_MAX + 1) * TASK_BYTES, LINE_BYTES, true);
         assert_eq!((visible.room.address(placed.address()), tasks), (FACTS, Some(TASKS.begin)));

@@ -10,18 +10,6 @@ const SLICE_NS: u64 = 3 * MS;
 /// The least that the simulator lets a system call take; each job makes one, to exit.
 const EXIT_NS: u64 = 1;
 
-/// Jobs that start one after another: gap to the previous start and work, in microseconds.
-fn jobs_of(gaps_and_work_us: &[(u64, u64)]) -> Vec<Job> {
-    let mut at_ns = 0;
-    gaps_and_work_us
-        .iter()
-        .map(|&(gap_us, work_us)| {
-            at_ns += gap_us * 1_000;
-            burner(0, at_ns, work_us * 1_000)
-        })
-        .collect()
-}
-
 /// When each job begins and ends if whoever comes first takes the CPU that is free first.
 fn first_come_first_served(gaps_and_work_us: &[(u64, u64)], nr_cpus: usize) -> Vec<(u64, u64)> {
     let mut free_at_ns = vec![0; nr_cpus];
@@ -46,7 +34,7 @@ proptest! {
         gaps_and_work_us in prop::collection::vec((1u64..8_000, 1u64..30_000), 1..40),
         nr_cpus in 1usize..5,
     ) {
-        let jobs = jobs_of(&gaps_and_work_us);
+        let jobs = jobs_of(&gaps_and_work_us, &[]);
         let (machine, workload) = (costless(nr_cpus, HZ), workload_of_jobs(&jobs));
         let result = outcome("fifo", &machine, &workload, None, &[]);
         let mut served: Vec<(u64, u64)> = all_stays(&result).iter().map(|s| (s.0, s.1)).collect();
@@ -62,10 +50,7 @@ proptest! {
         gaps_and_work_us in prop::collection::vec((1u64..8_000, 1u64..30_000), 1..30),
         pins in prop::collection::vec(prop::option::of(0u32..3), 30),
     ) {
-        let mut jobs = jobs_of(&gaps_and_work_us);
-        for (job, pin) in jobs.iter_mut().zip(pins) {
-            job.cpus = pin.map(|cpu| vec![cpu]);
-        }
+        let jobs = jobs_of(&gaps_and_work_us, &pins);
         for name in ["fifo", "round_robin"] {
             let workload = workload_of_jobs(&jobs);
             let result = outcome(name, &costless(3, HZ), &workload, None, &[]);
@@ -78,7 +63,7 @@ proptest! {
         gaps_and_work_us in prop::collection::vec((1u64..8_000, 1u64..60_000), 1..30),
         nr_cpus in 1usize..5,
     ) {
-        let jobs = jobs_of(&gaps_and_work_us);
+        let jobs = jobs_of(&gaps_and_work_us, &[]);
         let (machine, workload) = (costless(nr_cpus, HZ), workload_of_jobs(&jobs));
         let result = outcome("round_robin", &machine, &workload, None, &[]);
         let turns = (jobs.len() as u64).div_ceil(nr_cpus as u64);

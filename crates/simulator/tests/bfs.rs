@@ -5,7 +5,7 @@
 use crate::support::*;
 use proptest::prelude::*;
 use scenario::workload::{Channel, InitialTask, Op, Workload};
-use simulator::{Options, RunResult};
+use simulator::RunResult;
 use std::collections::VecDeque;
 
 const HZ: u32 = 1000;
@@ -135,11 +135,7 @@ proptest! {
         pins in prop::collection::vec(prop::option::of(0u32..3), 30),
         version in prop::sample::select(VERSIONS.to_vec()),
     ) {
-        let mut at_ns = 0;
-        let jobs: Vec<Job> = gaps_and_work_us.iter().zip(pins).map(|(&(gap_us, work_us), pin)| {
-            at_ns += gap_us * 1_000;
-            Job { cpus: pin.map(|cpu| vec![cpu]), ..burner(0, at_ns, work_us * 1_000) }
-        }).collect();
+        let jobs = jobs_of(&gaps_and_work_us, &pins);
         let result = bfs(version, 3, &workload_of_jobs(&jobs), None);
         prop_assert_eq!(needless_waits(&result, &jobs, 3), vec![]);
     }
@@ -352,16 +348,11 @@ fn a_waking_task_with_the_latest_deadline_waits_for_its_turn() {
 /// preempt holds the other CPU. (A machine of one CPU never asks a policy to select one, so there
 /// the policy cannot learn what the waker is about to do.)
 fn time_until_the_reader_reads_ns(version: i64, sync_wakeups: bool) -> u64 {
-    let writes = [sleep(20 * MS), run(MS), Op::Send { channel: 0, bytes: 1 }, run(3 * MS)];
-    let reads = [Op::Recv { channel: 0, bytes: 1 }, run(MS)];
+    let writes = [sleep(20 * MS), run(MS), SEND, run(3 * MS)];
+    let reads = [RECEIVE, run(MS)];
     let holder = Job { cpus: Some(vec![1]), ..burner(-20, 0, 100 * MS) };
     let mut workload = workload_of_jobs(&[job(0, 0, &reads), job(10, 0, &writes), holder]);
-    workload.channels = vec![Channel {
-        capacity_bytes: 4096,
-        overhead_bytes: 0,
-        wake_senders_at_bytes: 0,
-        sync_wakeups,
-    }];
+    workload.channels = vec![Channel { capacity_bytes: 4096, sync_wakeups, ..Channel::default() }];
     let result = bfs(version, 2, &workload.with_digest(), None);
     stays_of(&result, 1).last().expect("it reads").0 - 21 * MS
 }
@@ -415,22 +406,4 @@ fn a_yield_gives_the_slice_up_until_424_keeps_the_deadline() {
     }
     let percent = yielder_percent(424);
     assert!(percent > 40.0, "424: {percent} %");
-}
-
-#[test]
-fn a_version_that_does_not_exist_is_refused_with_those_that_do() {
-    let options = Options { tunables: settings(&[("version", 304)]), ..Options::default() };
-    let workload = workload_of_jobs(&[burner(0, 0, MS)]);
-    let result = attempt_with(&shipped("bfs"), &costless(1, HZ), &workload, &options);
-    let message = result.error.expect("the policy refuses").message;
-    assert!(message.contains("version is 304, not 302, 313 or 424"), "{message}");
-}
-
-#[test]
-fn equal_runs_have_equal_digests() {
-    for version in VERSIONS {
-        let digests: Vec<String> =
-            (0..2).map(|_| bfs(version, 1, &family(), None).digest).collect();
-        assert_eq!(digests[0], digests[1], "{version}");
-    }
 }

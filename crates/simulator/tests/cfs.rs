@@ -65,15 +65,8 @@ fn nobody_waits_longer_than_a_period_and_its_ticks() {
 
 #[test]
 fn a_waking_sleeper_preempts_a_hog_unless_the_granularity_forbids_it() {
-    let workload = together(vec![hog("hog", 0), sleeper(0, 97 * MS + 300 * US, MS)]);
-    let latency = |tunables: &[(&str, i64)]| {
-        outcome("cfs", &machine(1, HZ), &workload, 20 * S, tunables).wakeup_latency_ns
-    };
-    let usual = latency(&[]);
-    assert!(usual.count > 150, "{usual:?}");
-    assert!(usual.p99 < 100 * US, "{usual:?}");
     let coarse = [("wakeup_granularity_ns", 1_000_000_000), ("adaptive_granularity", 0)];
-    assert!(latency(&coarse).p50 > 500 * US, "{:?}", latency(&coarse));
+    assert_a_long_sleeper_preempts_but_with("cfs", &coarse, 500 * US);
 }
 
 #[test]
@@ -104,24 +97,11 @@ fn a_sync_wakeup_draws_the_woken_task_to_the_wakers_cpu() {
 
 #[test]
 fn the_task_woken_last_runs_next_if_it_is_a_buddy() {
-    let wake = |gate| Op::Wake { gate };
-    let waker = task("waker", 0, forever(&[sleep(20 * MS), wake(0), wake(1), wake(2)]));
-    let woken = |gate: u32| {
-        let ops = [Op::Wait { gate }, run(100 * US)];
-        task(&format!("woken{gate}"), 0, forever(&ops))
-    };
-    let workload = together(vec![waker, woken(0), woken(1), woken(2)]);
     for next_buddy in [0, 1] {
-        // So coarse that the waker is not preempted before it has woken all three.
-        let coarse = [("wakeup_granularity_ns", 1_000_000_000), ("adaptive_granularity", 0)];
-        let tunables = [&coarse[..], &[("next_buddy", next_buddy)]].concat();
-        let result = outcome("cfs", &machine(1, HZ), &workload, S, &tunables);
-        let (first, last) = (stays(&result, "woken0"), stays(&result, "woken2"));
-        assert!(first.len() > 40);
-        // The very first stays are those of the start.
-        for (first, last) in first.iter().zip(&last).skip(1) {
-            assert_eq!(last.0 < first.0, next_buddy == 1, "next_buddy {next_buddy}: {first:?}");
-        }
+        let rules = [("adaptive_granularity", 0), ("next_buddy", next_buddy)];
+        let rounds = last_woken_goes_first("cfs", 3, &rules);
+        let expected = vec![next_buddy == 1; rounds.len()];
+        assert_eq!(rounds, expected, "next_buddy {next_buddy}");
     }
 }
 

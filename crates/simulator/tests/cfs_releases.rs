@@ -75,11 +75,9 @@ fn nobody_waits_longer_than_a_period_and_its_ticks_in_any_release() {
 
 #[test]
 fn a_long_sleeper_preempts_a_hog_in_every_release() {
-    let workload = together(vec![hog("hog", 0), sleeper(0, 97 * MS + 300 * US, MS)]);
     for set in SETS {
-        let result = outcome(set, &machine(1, HZ), &workload, 20 * S, &[]);
-        let latency = result.wakeup_latency_ns;
-        assert!(latency.count > 150 && latency.p99 < 20 * US, "{set}: {latency:?}");
+        let latency = wait_of_a_long_sleeper(set, &[]);
+        assert!(latency.p99 < 20 * US, "{set}: {latency:?}");
     }
 }
 
@@ -178,6 +176,6 @@ fn jobs_on_two_cpus_that_rotate_end_near_the_ideal_time() {
 fn three_hogs_on_two_cpus_have_two_thirds_each_in_every_release() {
     for set in SETS {
         // One each 64 to 256 ms.
-        assert_three_hogs_on_two_cpus_rotate(set, [3.9, 15.7]);
+        assert_three_hogs_on_two_cpus_rotate(set, 0.04, [3.9, 15.7]);
     }
 }

@@ -1,309 +1,59 @@
 //! Goal: what each policy decides, readable, and unchanged unless somebody meant to change it.
 //! Method: one small scenario a policy, on a machine where only decisions show, as a picture and
-//! a list of every stay on a CPU, compared with `golden/POLICY.txt`. The text above the line of
-//! `=` there says what to see and which rule explains it; it is written by hand. `GOLDEN=write`
-//! writes the rest anew: read the difference, and the text above, before you commit it.
+//! a list of every stay on a CPU, compared with `golden/POLICY.txt`. There the text above the
+//! line of `=`, which says what to see and which rule explains it, and the scenario below it are
+//! written by hand. `GOLDEN=write` writes the rest anew: read the difference, and the text above,
+//! before you commit it.
 
 use crate::support::*;
 use scenario::workload::{Amount, Op, Repeat, TaskTemplate, Workload};
 use simulator::{RunResult, Stay};
 use std::fs;
-use std::path::Path;
-
-/// What a policy is shown with.
-struct Scene {
-    policy: &'static str,
-    nr_cpus: usize,
-    hz: u32,
-    until_ns: u64,
-    cell_ns: u64,
-    tunables: &'static [(&'static str, i64)],
-    tasks: &'static str,
-}
-
-/// What most scenes have in common.
-const PLAIN: Scene =
-    Scene { policy: "", nr_cpus: 1, hz: 1000, until_ns: 0, cell_ns: MS, tunables: &[], tasks: "" };
-
-const FIFO: Scene = Scene {
-    policy: "fifo",
-    nr_cpus: 2,
-    until_ns: 40 * MS,
-    cell_ns: MS / 2,
-    tasks: r#"
-[[tasks]]
-name = "a"
-program = [{ run = "12ms" }]
-
-[[tasks]]
-name = "b"
-nice = 19
-program = [{ repeat = 2, do = [{ run = "4ms" }, { sleep = "3ms" }] }]
-
-[[tasks]]
-name = "c"
-start = "1ms"
-program = [{ run = "10ms" }, { fork = "d" }, { run = "4ms" }]
-
-[[tasks]]
-name = "h"
-start = "6500us"
-nice = -20
-program = [{ run = "5ms" }]
-
-[templates.d]
-program = [{ run = "6ms" }]
-"#,
-    ..PLAIN
-};
-
-const ROUND_ROBIN: Scene = Scene {
-    policy: "round_robin",
-    until_ns: 60 * MS,
-    cell_ns: MS / 2,
-    tasks: r#"
-[[tasks]]
-name = "a"
-program = [{ run = "16ms" }]
-
-[[tasks]]
-name = "b"
-nice = 19
-program = [{ run = "13500us" }]
-
-[[tasks]]
-name = "s"
-nice = -20
-program = [{ repeat = 3, do = [{ run = "1ms" }, { sleep = "7500us" }] }]
-
-[[tasks]]
-name = "l"
-start = "42ms"
-program = [{ run = "10ms" }]
-"#,
-    ..PLAIN
-};
-
-const LINUX_2_4: Scene = Scene {
-    policy: "linux_2_4",
-    hz: 100,
-    until_ns: 800 * MS,
-    cell_ns: 10 * MS,
-    tasks: r#"
-[[tasks]]
-name = "a"
-program = [{ run = "200ms" }, { fork = "c" }, { run = "10s" }]
-
-[[tasks]]
-name = "b"
-nice = 10
-program = [{ run = "10s" }]
-
-[[tasks]]
-name = "s"
-program = [{ run = "20ms" }, { sleep = "395ms" }, { run = "200ms" }]
-
-[templates.c]
-program = [{ run = "50ms" }]
-"#,
-    ..PLAIN
-};
-
-const O1: Scene = Scene {
-    policy: "o1",
-    until_ns: 2_080 * MS,
-    cell_ns: 10 * MS,
-    tasks: r#"
-[[tasks]]
-name = "a"
-program = [{ run = "10s" }]
-
-[[tasks]]
-name = "b"
-nice = 19
-program = [{ run = "45ms" }, { fork = "c" }, { run = "10s" }]
-
-[[tasks]]
-name = "s"
-program = [{ sleep = "1000500us" }, { run = "600ms" }]
-
-[templates.c]
-nice = 19
-program = [{ run = "10ms" }]
-"#,
-    ..PLAIN
-};
-
-const RFS: Scene = Scene {
-    policy: "rfs",
-    until_ns: 80 * MS,
-    cell_ns: MS / 2,
-    tasks: r#"
-[[tasks]]
-name = "s"
-program = [{ sleep = "30500us" }, { run = "5ms" }, { fork = "c" }, { run = "18ms" }]
-
-[[tasks]]
-name = "a"
-program = [{ run = "10s" }]
-
-[[tasks]]
-name = "b"
-start = "4500us"
-nice = 5
-program = [{ run = "10s" }]
-
-[templates.c]
-program = [{ run = "5ms" }]
-"#,
-    ..PLAIN
-};
-
-const CFS: Scene = Scene {
-    policy: "cfs",
-    until_ns: 160 * MS,
-    tasks: r#"
-[[tasks]]
-name = "s"
-program = [{ sleep = "65500us" }, { run = "5ms" }, { fork = "c" }, { run = "8ms" }]
-
-[[tasks]]
-name = "a"
-program = [{ run = "10s" }]
-
-[[tasks]]
-name = "b"
-start = "4500us"
-nice = 5
-program = [{ run = "10s" }]
-
-[templates.c]
-program = [{ run = "20ms" }]
-"#,
-    ..PLAIN
-};
-
-const CFS_2007: Scene = Scene { policy: "cfs_2007", ..CFS };
-
-const CFS_GAVL: Scene = Scene { policy: "cfs_gavl", ..CFS };
-
-const TIMERING: Scene = Scene {
-    policy: "timering",
-    until_ns: 160 * MS,
-    tunables: &[("slots", 64), ("granularity_ns", 500_000), ("next_buddy", 0), ("last_buddy", 0)],
-    tasks: r#"
-[[tasks]]
-name = "s"
-program = [{ sleep = "73500us" }, { run = "3ms" }]
-
-[[tasks]]
-name = "a"
-program = [{ run = "10s" }]
-
-[[tasks]]
-name = "b"
-program = [{ run = "10s" }]
-
-[[tasks]]
-name = "n"
-nice = 19
-program = [{ run = "10s" }]
-"#,
-    ..PLAIN
-};
-
-const BFS: Scene = Scene {
-    policy: "bfs",
-    nr_cpus: 2,
-    until_ns: 200 * MS,
-    cell_ns: 2 * MS,
-    tasks: r#"
-[[tasks]]
-name = "a"
-program = [{ run = "10s" }]
-
-[[tasks]]
-name = "b"
-program = [{ run = "10s" }]
-
-[[tasks]]
-name = "n"
-nice = 5
-program = [{ run = "10s" }]
-
-[[tasks]]
-name = "d"
-start = "500us"
-nice = -5
-program = [{ run = "20ms" }, { sleep = "50ms" }, { run = "1ms" }, { fork = "c" }, { run = "13ms" }]
-
-[templates.c]
-nice = -5
-program = [{ run = "15ms" }]
-"#,
-    ..PLAIN
-};
-
-const EEVDF: Scene = Scene {
-    policy: "eevdf",
-    until_ns: 80 * MS,
-    cell_ns: MS / 2,
-    tunables: &[("base_slice_ns", 2_500_000)],
-    tasks: r#"
-[[tasks]]
-name = "a"
-program = [{ run = "10s" }]
-
-[[tasks]]
-name = "b"
-nice = 5
-program = [{ run = "10s" }]
-
-[[tasks]]
-name = "s"
-program = [{ run = "1ms" }, { sleep = "24500us" }, { run = "4ms" }, { fork = "c" }, { run = "4ms" }]
-
-[templates.c]
-program = [{ run = "5ms" }]
-"#,
-    ..PLAIN
-};
 
 /// A test a policy: they fail apart, by their policy's name.
 macro_rules! golden_timelines {
-    ($($name:ident: $scene:expr,)*) => {$(
+    ($($name:ident: $policy:literal for $until_ns:expr,)*) => {$(
         #[test]
         fn $name() {
-            check(&$scene);
+            check($policy, $until_ns);
         }
     )*};
 }
 
 golden_timelines! {
-    fifo_decides_as_its_golden_timeline_says: FIFO,
-    round_robin_decides_as_its_golden_timeline_says: ROUND_ROBIN,
-    linux_2_4_decides_as_its_golden_timeline_says: LINUX_2_4,
-    o1_decides_as_its_golden_timeline_says: O1,
-    cfs_2007_decides_as_its_golden_timeline_says: CFS_2007,
-    rfs_decides_as_its_golden_timeline_says: RFS,
-    cfs_decides_as_its_golden_timeline_says: CFS,
-    cfs_gavl_decides_as_its_golden_timeline_says: CFS_GAVL,
-    timering_decides_as_its_golden_timeline_says: TIMERING,
-    bfs_decides_as_its_golden_timeline_says: BFS,
-    eevdf_decides_as_its_golden_timeline_says: EEVDF,
+    fifo_decides_as_its_golden_timeline_says: "fifo" for 40 * MS,
+    round_robin_decides_as_its_golden_timeline_says: "round_robin" for 60 * MS,
+    linux_2_4_decides_as_its_golden_timeline_says: "linux_2_4" for 800 * MS,
+    o1_decides_as_its_golden_timeline_says: "o1" for 2_080 * MS,
+    cfs_2007_decides_as_its_golden_timeline_says: "cfs_2007" for 160 * MS,
+    rfs_decides_as_its_golden_timeline_says: "rfs" for 80 * MS,
+    cfs_decides_as_its_golden_timeline_says: "cfs" for 160 * MS,
+    cfs_gavl_decides_as_its_golden_timeline_says: "cfs_gavl" for 160 * MS,
+    timering_decides_as_its_golden_timeline_says: "timering" for 160 * MS,
+    bfs_decides_as_its_golden_timeline_says: "bfs" for 200 * MS,
+    eevdf_decides_as_its_golden_timeline_says: "eevdf" for 80 * MS,
 }
 
+/// What stands below the text that is written by hand.
 const RULE: &str =
-    "================================================================================";
+    "================================================================================\n";
+/// What stands below the scene.
+const END_OF_SCENE: &str = " ms.\n\n";
 
-/// Compares a scene's run with its file, or writes the file.
-fn check(scene: &Scene) {
-    let name = format!("crates/simulator/tests/golden/{}.txt", scene.policy);
+/// Compares the run of a policy's scene with its file, or writes the file.
+fn check(policy: &str, until_ns: u64) {
+    let name = format!("crates/simulator/tests/golden/{policy}.txt");
     let path = root().join(&name);
-    let (prose, kept) = read(&path);
-    let text = text_of(scene);
+    let file = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let parts = file.split_once(RULE).and_then(|(prose, below)| {
+        let (told, kept) = below.split_once(END_OF_SCENE)?;
+        Some((prose, told, kept, scene_of(told)?))
+    });
+    let (prose, told, kept, scene) = parts.unwrap_or_else(|| panic!("{name} tells no scene"));
+    assert_eq!(scene.policy, policy, "{name}");
+    let text = text_of(&scene, until_ns);
     if std::env::var_os("GOLDEN").is_some_and(|value| value == "write") {
-        fs::write(&path, format!("{prose}{RULE}\n{text}"))
+        fs::write(&path, format!("{prose}{RULE}{told}{END_OF_SCENE}{text}"))
             .unwrap_or_else(|e| panic!("{name}: {e}"));
         return;
     }
@@ -311,36 +61,51 @@ fn check(scene: &Scene) {
     let differs = text.lines().zip(kept.lines()).position(|(now, then)| now != then);
     assert!(
         text == kept,
-        "{name} differs, first in line {} below its rule. If that is meant, `make golden` and read \
-         the difference.\n{text}",
+        "{name} differs, first in line {} below its scene. If that is meant, `make golden` and \
+         read the difference.\n{text}",
         differs.unwrap_or(text.lines().count().min(kept.lines().count())) + 1
     );
 }
 
-/// What stands in a golden file above and below its rule.
-fn read(path: &Path) -> (String, String) {
-    let text = fs::read_to_string(path).unwrap_or_default();
-    match text.split_once(&format!("{RULE}\n")) {
-        Some((prose, rest)) => (prose.to_owned(), rest.to_owned()),
-        None => (text, String::new()),
-    }
+/// What a policy is shown with.
+struct Scene<'a> {
+    policy: &'a str,
+    nr_cpus: usize,
+    hz: u32,
+    tunables: Vec<(&'a str, i64)>,
+    tasks: &'a str,
+    cell_ns: u64,
 }
 
-fn text_of(scene: &Scene) -> String {
-    let Scene { policy, nr_cpus, hz, cell_ns, tasks, .. } = scene;
-    let workload = parsed(tasks);
-    let machine = costless(*nr_cpus, *hz);
-    let result = outcome(policy, &machine, &workload, scene.until_ns, scene.tunables);
-    let cpus = if *nr_cpus == 1 { "CPU" } else { "CPUs" };
-    let tunables: String =
-        scene.tunables.iter().map(|(name, value)| format!("with {name} = {value}\n")).collect();
-    format!(
-        "{policy} on {nr_cpus} {cpus}, {hz} ticks a second, no kernel operation takes time\n\
-         {tunables}{tasks}\nA character is {} ms.\n\n{}{}",
-        *cell_ns as f64 / MS as f64,
-        picture(&result, *cell_ns),
-        list_of_stays(&result, &workload, S / u64::from(*hz))
-    )
+/// Reads a scene: a line on the policy and the machine, one for each tunable that is set, the tasks
+/// as in a workload file, and how many ms a character of the picture stands for.
+fn scene_of<'a>(told: &'a str) -> Option<Scene<'a>> {
+    let (head, rest) = told.split_once("\n\n")?;
+    let (tasks, cell_ms) = rest.split_once("\nA character is ")?;
+    let mut head = head.lines();
+    let first = head.next()?.strip_suffix(" ticks a second, no kernel operation takes time")?;
+    let (policy, machine) = first.split_once(" on ")?;
+    let (cpus, hz) = machine.split_once(", ")?;
+    let tunable = |line: &'a str| {
+        let (name, value) = line.strip_prefix("with ")?.split_once(" = ")?;
+        Some((name, value.parse().ok()?))
+    };
+    Some(Scene {
+        policy,
+        nr_cpus: cpus.strip_suffix(" CPU").or(cpus.strip_suffix(" CPUs"))?.parse().ok()?,
+        hz: hz.parse().ok()?,
+        tunables: head.map(tunable).collect::<Option<_>>()?,
+        tasks,
+        cell_ns: (cell_ms.parse::<f64>().ok()? * MS as f64) as u64,
+    })
+}
+
+fn text_of(scene: &Scene, until_ns: u64) -> String {
+    let workload = parsed(scene.tasks);
+    let machine = costless(scene.nr_cpus, scene.hz);
+    let result = outcome(scene.policy, &machine, &workload, until_ns, &scene.tunables);
+    let stays = list_of_stays(&result, &workload, S / u64::from(scene.hz));
+    picture(&result, scene.cell_ns) + &stays
 }
 
 /// Every stay on a CPU in the order of their beginnings, and why it ended.

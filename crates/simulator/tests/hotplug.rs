@@ -8,16 +8,15 @@ use scenario::machine::Machine;
 use scenario::workload::Workload;
 use simulator::{FailureKind, Options, RunResult, Status, simulate};
 
-/// A run on two CPUs that cost nothing, and what the policy printed.
-fn watched(
-    policy: &str,
-    workload: &Workload,
-    tunables: &[(&str, i64)],
-) -> (RunResult, Vec<String>) {
-    watched_on(&costless(2, 1000), policy, workload, tunables)
+/// A run of `told` on two CPUs that cost nothing, which comes to its end, and what it printed.
+fn told(workload: &str, tunables: &[(&str, i64)]) -> (RunResult, Vec<String>) {
+    let (result, lines) = watched(&costless(2, 1000), "told", &parsed(workload), tunables);
+    assert_eq!((result.status, &result.error), (Status::Completed, &None));
+    (result, lines)
 }
 
-fn watched_on(
+/// A run, and what the policy printed.
+fn watched(
     machine: &Machine,
     policy: &str,
     workload: &Workload,
@@ -38,11 +37,12 @@ fn watched_on(
     (result, lines.collect())
 }
 
-/// The lines after the first that is `from`, as far as `count`.
-fn after<'a>(lines: &'a [String], from: &str, count: usize) -> Vec<&'a str> {
-    let first = lines.iter().position(|line| line == from);
-    let first = first.unwrap_or_else(|| panic!("no {from}: {lines:#?}"));
-    lines[first..].iter().take(count).map(String::as_str).collect()
+/// These lines were printed in a row, where the first of them was printed first.
+fn assert_in_a_row(lines: &[String], expected: &[&str]) {
+    let first = lines.iter().position(|line| line == expected[0]);
+    let first = first.unwrap_or_else(|| panic!("no {}: {lines:#?}", expected[0]));
+    let row: Vec<&str> = lines[first..].iter().take(expected.len()).map(String::as_str).collect();
+    assert_eq!(row, expected, "{lines:#?}");
 }
 
 // ---- affinity -----------------------------------------------------------------------------------
@@ -54,8 +54,7 @@ affinity = [{ at = "3ms", task = "t", cpus = [0] }]
 
 #[test]
 fn of_a_task_that_sleeps_only_the_mask_changes() {
-    let (result, lines) = watched("told", &parsed(SLEEPER), &[]);
-    assert_eq!((result.status, &result.error), (Status::Completed, &None));
+    let (_, lines) = told(SLEEPER, &[]);
     let expected = [
         "quiescent t 1",
         "set_cpumask t 10",
@@ -63,7 +62,7 @@ fn of_a_task_that_sleeps_only_the_mask_changes() {
         "enqueue t 1 on 0",
         "running t on 0",
     ];
-    assert_eq!(after(&lines, "quiescent t 1", 5), expected, "{lines:#?}");
+    assert_in_a_row(&lines, &expected);
 }
 
 const WAITER: &str = r#"
@@ -84,9 +83,8 @@ fn a_task_that_waits_is_queued_again_and_then_moved() {
         "enqueue w 64 on 0",
         "running w on 0",
     ];
-    let (result, lines) = watched("told", &parsed(WAITER), &[]);
-    assert_eq!((result.status, &result.error), (Status::Completed, &None));
-    assert_eq!(after(&lines, "quiescent w 10", 6), expected, "{lines:#?}");
+    let (result, lines) = told(WAITER, &[]);
+    assert_in_a_row(&lines, &expected);
     assert_eq!(group(&result, "w").last_exit_ns, 4 * MS + 1, "it had waited for 3 ms");
 }
 
@@ -102,9 +100,8 @@ fn a_policy_that_keeps_the_waiting_to_itself_is_asked_for_them() {
         "enqueue w 64 on 0",
         "running w on 0",
     ];
-    let (result, lines) = watched("told", &parsed(WAITER), &[("holds", 1)]);
-    assert_eq!((result.status, &result.error), (Status::Completed, &None));
-    assert_eq!(after(&lines, "dequeue w 10", 8), expected, "{lines:#?}");
+    let (_, lines) = told(WAITER, &[("holds", 1)]);
+    assert_in_a_row(&lines, &expected);
 }
 
 #[test]
@@ -115,7 +112,7 @@ name = "t"
 cpus = [0]
 program = [{ run = "1ms" }, { affinity = [1] }, { run = "1ms" }]
 "#;
-    let (result, lines) = watched("told", &parsed(text), &[]);
+    let (result, lines) = told(text, &[]);
     let expected = [
         "stopping t 0",
         "quiescent t 10",
@@ -126,7 +123,7 @@ program = [{ run = "1ms" }, { affinity = [1] }, { run = "1ms" }]
         "enqueue t 64 on 1", // The rest of its slice had put it back without asking.
         "running t on 1",
     ];
-    assert_eq!(after(&lines, "stopping t 0", 8), expected, "{lines:#?}");
+    assert_in_a_row(&lines, &expected);
     let stays: Vec<_> = result.timeline.expect("asked for").iter().map(|stay| stay.2).collect();
     assert_eq!(stays, [0, 1]);
 }
@@ -137,7 +134,7 @@ fn a_change_reaches_a_task_that_runs_on_another_cpu() {
 tasks = [{ name = "t", cpus = [1], program = [{ run = "10ms" }] }]
 affinity = [{ at = "3ms", task = "t", cpus = [0] }]
 "#;
-    let (result, _) = watched("told", &parsed(text), &[]);
+    let (result, _) = told(text, &[]);
     let timeline = result.timeline.expect("asked for");
     assert_eq!(timeline, [(0, 3 * MS, 1, 1), (3 * MS, 10 * MS + 1, 0, 1)]);
 }
@@ -149,7 +146,7 @@ tasks = [{ name = "t", cpus = [0], program = [{ run = "10ms" }] }]
 hotplug = [{ at = "1ms", cpu = 1, state = "offline" }]
 affinity = [{ at = "3ms", task = "t", cpus = [1] }]
 "#;
-    let (result, lines) = watched("told", &parsed(text), &[]);
+    let (result, lines) = told(text, &[]);
     assert_eq!(group(&result, "t").last_exit_ns, 10 * MS + 1);
     let masks = lines.iter().filter(|line| line.starts_with("set_cpumask"));
     assert_eq!(masks.count(), 1, "{lines:#?}");
@@ -169,8 +166,7 @@ hotplug = [{ at = "4ms", cpu = 1, state = "offline" }]
 
 #[test]
 fn tasks_of_a_cpu_that_goes_are_pushed_away_one_by_one() {
-    let (result, lines) = watched("told", &parsed(THREE), &[]);
-    assert_eq!((result.status, &result.error), (Status::Completed, &None));
+    let (result, lines) = told(THREE, &[]);
     let expected = [
         "stopping b 1",
         "cpu_offline 1, online 11", // It counts as online until its tasks are gone.
@@ -181,7 +177,7 @@ fn tasks_of_a_cpu_that_goes_are_pushed_away_one_by_one() {
         "stopping c 1",
         "enqueue c 64 on 0",
     ];
-    assert_eq!(after(&lines, "stopping b 1", 8), expected, "{lines:#?}");
+    assert_in_a_row(&lines, &expected);
     // 30 ms of work, of which CPU 1 did 4 ms; every exit takes 1 ns.
     assert_eq!(result.elapsed_ns, 26 * MS + 3);
     assert_eq!(result.cpu_time_ns.offline, 22 * MS + 3);
@@ -199,7 +195,7 @@ hotplug = [
     { at = "6ms", cpu = 1, state = "online" },
 ]
 "#;
-    let (result, lines) = watched("told", &parsed(text), &[]);
+    let (result, lines) = told(text, &[]);
     let expected = [
         "cpu_offline 1, online 11",
         "running t on 1",
@@ -211,7 +207,7 @@ hotplug = [
         "running t on 0",
         "cpu_online 1, online 11",
     ];
-    assert_eq!(after(&lines, "cpu_offline 1, online 11", 9), expected, "{lines:#?}");
+    assert_in_a_row(&lines, &expected);
     assert_eq!(group(&result, "t").last_exit_ns, 10 * MS + 1);
     assert_eq!(result.cpu_time_ns.offline, 2 * MS);
 }
@@ -222,8 +218,7 @@ fn whoever_sleeps_while_its_cpu_goes_wakes_up_on_another() {
 tasks = [{ name = "t", program = [{ run = "1ms" }, { sleep = "5ms" }, { run = "1ms" }] }]
 hotplug = [{ at = "3ms", cpu = 1, state = "offline" }]
 "#;
-    let (result, lines) = watched("told", &parsed(text), &[]);
-    assert_eq!((result.status, &result.error), (Status::Completed, &None));
+    let (result, lines) = told(text, &[]);
     // The policy still says CPU 1, and the kernel finds another one.
     assert!(lines.contains(&"enqueue t 1025 on 0".to_owned()), "{lines:#?}");
     let times: Vec<_> = result.timeline.expect("asked for").iter().map(|s| (s.0, s.2)).collect();
@@ -238,15 +233,14 @@ tasks = [{ name = "t", start = "2ms", program = [{ run = "1ms" }] }]
 hotplug = [{ at = "1ms", cpu = 1, state = "offline" }]
 "#;
     // Nobody is woken for the global queue, so a kick must do it; the one of CPU 1 does nothing.
-    let (result, _) = watched("told", &parsed(text), &[("aims_at", 1), ("kicks", 1)]);
-    assert_eq!((result.status, &result.error), (Status::Completed, &None));
+    let (result, _) = told(text, &[("aims_at", 1), ("kicks", 1)]);
     let timeline = result.timeline.expect("asked for");
     assert_eq!(timeline, [(2 * MS, 3 * MS + 1, 0, 1)]);
 }
 
 #[test]
 fn what_a_policy_forgets_on_a_cpu_that_is_gone_is_a_stall() {
-    let (result, _) = watched("told", &parsed(THREE), &[("drains", 0)]);
+    let (result, _) = watched(&costless(2, 1000), "told", &parsed(THREE), &[("drains", 0)]);
     let failure = result.error.expect("c is forgotten");
     assert_eq!(failure.kind, FailureKind::Stall);
     assert!(failure.message.contains("c[3] failed to run"), "{}", failure.message);
@@ -279,7 +273,7 @@ hotplug = [
     { at = "8ms", cpu = 1, state = "online" },
 ]
 "#;
-    let (result, lines) = watched("untold", &parsed(text), &[]);
+    let (result, lines) = watched(&costless(2, 1000), "untold", &parsed(text), &[]);
     assert_eq!((result.status, &result.error), (Status::Completed, &None));
     assert_eq!(result.restarts, 2);
     let begin = ["init after 0 tasks", "init_task t, known 0", "init_task t, known 0"];
@@ -437,7 +431,7 @@ fn a_task_that_ends_while_its_policy_is_loaded_again_is_not_known_to_the_next() 
 fn each_load_of_a_policy_says_farewell_to_the_tasks_that_it_was_told_of() {
     let machine = shipped_machine("osdl-2");
     for (at_us, workload) in going_amid_exits() {
-        let (result, lines) = watched_on(&machine, "untold", &workload, &[]);
+        let (result, lines) = watched(&machine, "untold", &workload, &[]);
         assert_eq!((result.status, result.restarts), (Status::Completed, 1), "{at_us} us");
         let begins = |line: &&String| line.starts_with("init after");
         assert_eq!(lines.iter().filter(begins).count(), 2, "{at_us} us");

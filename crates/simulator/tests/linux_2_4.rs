@@ -288,13 +288,9 @@ fn the_affinity_bonus_keeps_tasks_on_their_cpus() {
 
 /// A sender that computes for 5 ms after each message, and a receiver.
 fn messages(sync_wakeups: bool) -> Workload {
-    let send = Op::Send { channel: 0, bytes: 1 };
-    let receive = Op::Recv { channel: 0, bytes: 1 };
-    let sender = task("sender", 0, forever(&[sleep(3 * MS), send, run(5 * MS)]));
-    let receiver = task("receiver", 0, forever(&[receive]));
-    let mut workload = together(vec![sender, receiver]);
-    workload.channels[0].sync_wakeups = sync_wakeups;
-    workload
+    let sender = task("sender", 0, forever(&[sleep(3 * MS), SEND, run(5 * MS)]));
+    let receiver = task("receiver", 0, forever(&[RECEIVE]));
+    with_sync(together(vec![sender, receiver]), sync_wakeups)
 }
 
 #[test]
@@ -319,13 +315,8 @@ fn a_pick_costs_in_proportion_to_those_who_wait() {
 
 #[test]
 fn a_new_nice_value_counts_from_the_next_epoch_on() {
-    let changing = task("changing", 0, once(&[run(3 * S), Op::Nice(10), run(100 * S)]));
-    let workload = together(vec![hog("zero", 0), changing]);
-    let result = outcome("linux_2_4", &machine(1, HZ), &workload, 30 * S, &[]);
-    // Half of 6 seconds; then 3 ticks of 9.
-    let expected_s = 3.0 + 24.0 / 3.0;
-    let got_s = group(&result, "changing").run_ns as f64 / 1e9;
-    assert!((got_s / expected_s - 1.0).abs() < 0.01, "{got_s} s for {expected_s} s");
+    // 5 of the first 10 seconds; then 3 ticks of 9.
+    assert_a_reniced_hog_has("linux_2_4", 10, 3.0 / 9.0);
 }
 
 #[test]

@@ -51,17 +51,6 @@ fn hogs_alternate_in_whole_slices_of_their_nice_values() {
     assert_eq!((slice_ms_2_6_22(-20), slice_ms_2_6_22(0)), (800, 100));
 }
 
-#[test]
-fn shares_are_the_slices_of_the_nice_values() {
-    for (a, b) in [(0, 0), (0, 1), (0, 5), (0, 10), (0, 19), (-5, 0), (-20, 0)] {
-        let workload = together(vec![hog("a", a), hog("b", b)]);
-        let result = outcome("o1", &machine(1, HZ), &workload, 60 * S, &[]);
-        let (ms_a, ms_b) = (slice_ms(a.into()) as f64, slice_ms(b.into()) as f64);
-        let (expected, got) = (ms_b / (ms_a + ms_b), part_of_second(&result, "a", "b"));
-        assert!((got / expected - 1.0).abs() < 0.01, "nice {a} and {b}: {got} for {expected}");
-    }
-}
-
 /// What two hogs have, as percent of the second: published slices of each release, in ticks of 1
 /// ms.
 #[test]
@@ -461,14 +450,11 @@ fn hogs_on_two_cpus_end_near_the_ideal_time() {
 
 /// A sender and a receiver of one message, which by then are on two CPUs.
 fn messages(sync_wakeups: bool) -> Workload {
-    let send = Op::Send { channel: 0, bytes: 1 };
-    let receive = Op::Recv { channel: 0, bytes: 1 };
-    let sender = task("sender", 0, once(&[run(50 * MS), sleep(MS), send]));
-    let receiver = task("receiver", 0, once(&[run(30 * MS), receive, run(MS)]));
+    let sender = task("sender", 0, once(&[run(50 * MS), sleep(MS), SEND]));
+    let receiver = task("receiver", 0, once(&[run(30 * MS), RECEIVE, run(MS)]));
     let mut workload = together(vec![sender, receiver]);
     workload.initial[1] = InitialTask { template: 1, start_at_ns: 5 * MS };
-    workload.channels[0].sync_wakeups = sync_wakeups;
-    workload
+    with_sync(workload, sync_wakeups)
 }
 
 #[test]

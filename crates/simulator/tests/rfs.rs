@@ -25,11 +25,8 @@ fn shares_are_proportional_to_weights() {
 #[test]
 fn a_nice_15_hog_has_the_3_4_percent_that_cfs_withheld() {
     // `cfs_2007.rs` shows the 0.7 % of 2.6.23 with the same machine and tasks.
-    let workload = together(vec![hog("zero", 0), hog("other", 15)]);
-    let result = outcome("rfs", &machine(1, 250), &workload, 60 * S, &[]);
-    let other_ns = group(&result, "other").run_ns as f64;
-    let got = 100.0 * other_ns / (other_ns + group(&result, "zero").run_ns as f64);
-    assert!((got / (100.0 * 36.0 / 1060.0) - 1.0).abs() < 0.01, "{got} %");
+    let got = share_to_weight("rfs", 15, (250, 60), &[]);
+    assert!((got - 1.0).abs() < 0.01, "{got} of 36 / 1060");
 }
 
 /// The largest difference, in ns, of a task's CPU time from its weight's part of the time that was
@@ -119,15 +116,8 @@ fn nobody_waits_longer_than_the_turns_of_all_others() {
 
 #[test]
 fn a_waking_sleeper_preempts_a_hog_unless_the_granularity_forbids_it() {
-    let workload = together(vec![hog("hog", 0), sleeper(0, 97 * MS + 300 * US, MS)]);
-    let latency = |tunables: &[(&str, i64)]| {
-        outcome("rfs", &machine(1, HZ), &workload, 20 * S, tunables).wakeup_latency_ns
-    };
-    let usual = latency(&[]);
-    assert!(usual.count > 150, "{usual:?}");
-    assert!(usual.p99 < 100 * US, "{usual:?}");
     let coarse = [("wakeup_granularity_ns", 1_000_000_000)];
-    assert!(latency(&coarse).p50 > 300 * US, "{:?}", latency(&coarse));
+    assert_a_long_sleeper_preempts_but_with("rfs", &coarse, 300 * US);
 }
 
 #[test]
@@ -164,18 +154,11 @@ fn renicing_neither_wins_nor_loses_time() {
 
 #[test]
 fn the_odd_one_of_three_hogs_on_two_cpus_rotates() {
+    // One each 64 ms, unless it is the other CPU's turn.
+    assert_three_hogs_on_two_cpus_rotate("rfs", 0.05, [4.0, 16.0]);
     let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0), noise()]);
-    let of =
-        |tunables: &[(&str, i64)]| outcome("rfs", &machine(2, HZ), &workload, 60 * S, tunables);
-    let result = of(&[]);
-    for name in ["a", "b", "c"] {
-        let got = share(&result, name);
-        assert!((got * 1.5 - 1.0).abs() < 0.05, "{name}: {got}");
-    }
-    let a_second = result.migrations as f64 / 60.0;
-    // Each 64 ms, unless it is the other CPU's turn.
-    assert!((4.0..=16.0).contains(&a_second), "{a_second} migrations a second");
-    assert_eq!(of(&[("busy_balance_ns", 0)]).migrations, 0);
+    let never = [("busy_balance_ns", 0)];
+    assert_eq!(outcome("rfs", &machine(2, HZ), &workload, 60 * S, &never).migrations, 0);
 }
 
 #[test]

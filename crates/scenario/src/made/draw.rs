@@ -15,6 +15,13 @@ pub struct Random {
 /// SplitMix64's increment: 2^64 divided by the golden ratio, made odd.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
+impl Default for Random {
+    /// The first stream of seed 0: a state of zeros would draw nothing but zeros.
+    fn default() -> Random {
+        Random::new(0, 0)
+    }
+}
+
 impl Random {
     /// The stream number `stream` of `seed`. Streams of one seed are independent, so that a draw
     /// more in one task does not change what another task draws.

@@ -167,7 +167,7 @@ pub type CpuSet = Option<Arc<[u32]>>;
 pub type Program = Arc<[Op]>;
 
 /// A finite buffer through which tasks send bytes: a socket pair or a pipe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Channel {
     /// Bytes that fit, overheads included; a sender blocks while its message does not fit.
     pub capacity_bytes: u32,
@@ -181,7 +181,7 @@ pub struct Channel {
 }
 
 /// How a task is started and scheduled.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskTemplate {
     /// Name shown in results; tasks of one name are reported together. At most 15 bytes.
     pub name: String,

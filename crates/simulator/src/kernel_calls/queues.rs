@@ -6,7 +6,7 @@ use crate::dispatch_queue::{BUILTIN, Cursor, LOCAL, LOCAL_CPU_MASK, LOCAL_ON};
 use crate::failure::FailureKind;
 use crate::kernel::{Context, Insertion, Kernel};
 use crate::place::{Place, TaskId};
-use crate::visible::{NO_WALK, WALKS_MAX};
+use crate::visible::WALKS_MAX;
 use bytecode::errno;
 
 /// What to do where there is no queue of a number.
@@ -222,7 +222,7 @@ impl Kernel<'_> {
         queue.walks += 1;
         let dsq = self.visible.room.shift.show(queue.address());
         let (seq, cursor) = (self.next_seq, Cursor::START.0);
-        *self.visible.walks.get(at) = DsqIterator { dsq, seq, flags, cursor, ..NO_WALK };
+        *self.visible.walks.get(at) = DsqIterator { dsq, seq, flags, cursor, ..Default::default() };
         // So that the first task is found without a call.
         self.iter_fill(at);
         Ok(at)

@@ -82,8 +82,8 @@ pub(super) fn create(run: &mut Calling<'_, '_>, _: [u64; 5]) -> Result<u64, Stop
     if masks.used.len() >= MASKS_MAX {
         return Ok(0);
     }
-    let mut mask = masks.free.pop().unwrap_or_else(|| kernel.visible.place(CpuMask::EMPTY));
-    *mask = CpuMask::EMPTY;
+    let mut mask = masks.free.pop().unwrap_or_else(|| kernel.visible.place(CpuMask::default()));
+    *mask = CpuMask::default();
     let address = kernel.visible.room.address(mask.address());
     masks.users.insert(address, 1);
     masks.used.insert(address, mask);
@@ -148,7 +148,7 @@ pub(super) fn test_and_clear_cpu(run: &mut Calling<'_, '_>, given: [u64; 5]) -> 
 }
 
 pub(super) fn clear(run: &mut Calling<'_, '_>, [at, ..]: [u64; 5]) -> Result<u64, Stop> {
-    *own(run, at)? = CpuMask::EMPTY;
+    *own(run, at)? = CpuMask::default();
     Ok(0)
 }
 

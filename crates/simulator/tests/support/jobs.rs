@@ -1,6 +1,6 @@
 //! Jobs of one task each that begin at times of their own, known by their pids.
 
-use super::{all_stays, once, run};
+use super::{US, all_stays, once, run};
 use scenario::workload::{InitialTask, Program, TaskTemplate, Workload};
 use simulator::{RunResult, Stay};
 
@@ -15,6 +15,18 @@ pub struct Job {
 /// A job that computes for `work_ns` and exits.
 pub fn burner(nice: i8, start_at_ns: u64, work_ns: u64) -> Job {
     Job { nice, cpus: None, start_at_ns, program: once(&[run(work_ns)]) }
+}
+
+/// Jobs that start one after another: gap to the previous start and work, in microseconds. The
+/// first ones are bound to these CPUs, if one is named.
+pub fn jobs_of(gaps_and_work_us: &[(u64, u64)], pins: &[Option<u32>]) -> Vec<Job> {
+    let mut at_ns = 0;
+    let pins = pins.iter().copied().chain(std::iter::repeat(None));
+    let job = |(&(gap_us, work_us), pin): (&(u64, u64), Option<u32>)| {
+        at_ns += gap_us * US;
+        Job { cpus: pin.map(|cpu| vec![cpu]), ..burner(0, at_ns, work_us * US) }
+    };
+    gaps_and_work_us.iter().zip(pins).map(job).collect()
 }
 
 /// So many jobs that compute for `work_ns` each, all at once.
@@ -43,8 +55,7 @@ fn template(pid: u32, job: &Job) -> TaskTemplate {
         program: job.program.clone(),
         nice: job.nice,
         cpus: job.cpus.clone().map(Into::into),
-        address_space: None,
-        footprint_kib: 0,
+        ..TaskTemplate::default()
     }
 }
 

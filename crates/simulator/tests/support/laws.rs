@@ -2,6 +2,7 @@
 
 use super::*;
 use scenario::workload::Op;
+use simulator::Distribution;
 
 /// A nice-0 hog beside one of another nice value, for so many seconds: the other's CPU time by that
 /// of the first, relative to their weights.
@@ -39,13 +40,50 @@ pub fn assert_renicing_neither_wins_nor_loses_time(policy: &str) {
     assert!((got / expected - 1.0).abs() < 0.02, "{got} for {expected}");
 }
 
-/// Three hogs have two thirds of a CPU each, by so many migrations a second.
-pub fn assert_three_hogs_on_two_cpus_rotate(policy: &str, a_second: [f64; 2]) {
+/// How long a task that sleeps long, and wakes up between two ticks, waits beside a hog.
+pub fn wait_of_a_long_sleeper(policy: &str, tunables: &[(&str, i64)]) -> Distribution {
+    let workload = together(vec![hog("hog", 0), sleeper(0, 97 * MS + 300 * US, MS)]);
+    let result = outcome(policy, &machine(1, 1000), &workload, 20 * S, tunables);
+    assert!(result.wakeup_latency_ns.count > 150, "{:?}", result.wakeup_latency_ns);
+    result.wakeup_latency_ns
+}
+
+/// It preempts the hog at once; with these tunables it mostly waits for longer than that.
+pub fn assert_a_long_sleeper_preempts_but_with(
+    policy: &str,
+    tunables: &[(&str, i64)],
+    late_ns: u64,
+) {
+    let usual = wait_of_a_long_sleeper(policy, &[]);
+    assert!(usual.p99 < 100 * US, "{policy}: {usual:?}");
+    let late = wait_of_a_long_sleeper(policy, tunables);
+    assert!(late.p50 > late_ns, "{policy}: {late:?}");
+}
+
+/// One wakes so many tasks one after the other, and is not preempted before it has woken all: for
+/// each time whether the last of them runs before the first.
+pub fn last_woken_goes_first(policy: &str, nr: u32, rules: &[(&str, i64)]) -> Vec<bool> {
+    let wakes: Vec<Op> = (0..nr).map(|gate| Op::Wake { gate }).collect();
+    let waker = task("waker", 0, forever(&[&[sleep(20 * MS)], &wakes[..], &[run(MS)]].concat()));
+    let woken =
+        |gate| task(&format!("woken{gate}"), 0, forever(&[Op::Wait { gate }, run(100 * US)]));
+    let workload = together([waker].into_iter().chain((0..nr).map(woken)).collect());
+    let tunables = [&[("wakeup_granularity_ns", 1_000_000_000)], rules].concat();
+    let result = outcome(policy, &machine(1, 1000), &workload, S, &tunables);
+    let [first, last] = [0, nr - 1].map(|gate| stays(&result, &format!("woken{gate}")));
+    assert!(first.len() > 40);
+    // The very first stays are those of the start.
+    first.iter().zip(&last).skip(1).map(|(first, last)| last.0 < first.0).collect()
+}
+
+/// Three hogs have two thirds of a CPU each, but for so small a part, by so many migrations a
+/// second.
+pub fn assert_three_hogs_on_two_cpus_rotate(policy: &str, tolerance: f64, a_second: [f64; 2]) {
     let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0), noise()]);
     let result = outcome(policy, &machine(2, 1000), &workload, 60 * S, &[]);
     for name in ["a", "b", "c"] {
         let got = share(&result, name);
-        assert!((got * 1.5 - 1.0).abs() < 0.04, "{name}: {got}");
+        assert!((got * 1.5 - 1.0).abs() < tolerance, "{name}: {got}");
     }
     let [least, most] = a_second;
     let got = result.migrations as f64 / 60.0;

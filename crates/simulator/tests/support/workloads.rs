@@ -72,6 +72,12 @@ pub const fn run(ns: u64) -> Op {
     Op::Run(Amount::Fixed(ns))
 }
 
+/// Sends a byte to whoever receives it.
+pub const SEND: Op = Op::Send { channel: 0, bytes: 1 };
+
+/// Receives a byte, or waits for it.
+pub const RECEIVE: Op = Op::Recv { channel: 0, bytes: 1 };
+
 /// Sleeps for so long.
 pub const fn sleep(ns: u64) -> Op {
     Op::Sleep(Amount::Fixed(ns))
@@ -81,14 +87,8 @@ pub const fn sleep(ns: u64) -> Op {
 
 /// A task that runs `program`.
 pub fn task(name: &str, nice: i8, program: Program) -> TaskTemplate {
-    TaskTemplate {
-        name: name.to_string(),
-        program,
-        nice,
-        cpus: None,
-        address_space: Some(0),
-        footprint_kib: 0,
-    }
+    let (name, address_space) = (name.to_string(), Some(0));
+    TaskTemplate { name, program, nice, address_space, ..TaskTemplate::default() }
 }
 
 /// A task that only computes.
@@ -127,9 +127,9 @@ pub fn workload_of(templates: Vec<TaskTemplate>, nr_initial: u32) -> Workload {
     });
     let channel = Channel {
         capacity_bytes: 4096,
-        overhead_bytes: 0,
         wake_senders_at_bytes: 2048,
         sync_wakeups: true,
+        ..Channel::default()
     };
     let workload = Workload {
         name: "tests".to_string(),
@@ -150,38 +150,40 @@ pub fn together(templates: Vec<TaskTemplate>) -> Workload {
     workload_of(templates, nr)
 }
 
-/// Two tasks that send each other one byte in turn, and compute 10 us in between. The wake-ups
-/// are of the kind that says that the waker is about to sleep, or not.
-pub fn ping_pong(sync_wakeups: bool) -> Workload {
-    let player = |name, first, second| task(name, 0, forever(&[first, second, run(10 * US)]));
-    let send = |channel| Op::Send { channel, bytes: 1 };
-    let recv = |channel| Op::Recv { channel, bytes: 1 };
-    let mut workload =
-        together(vec![player("ping", send(0), recv(1)), player("pong", recv(0), send(1))]);
+/// The workload, with wake-ups by messages that say, or not, that the waker is about to sleep.
+pub fn with_sync(mut workload: Workload, sync_wakeups: bool) -> Workload {
     for channel in &mut workload.channels {
         channel.sync_wakeups = sync_wakeups;
     }
     workload
 }
 
+/// These tasks, and two that do `before` and then send each other one byte in turn, and compute 10
+/// us in between.
+fn ping_pong_beside(mut others: Vec<TaskTemplate>, before: &[Op]) -> Workload {
+    let send = |channel| Op::Send { channel, bytes: 1 };
+    let recv = |channel| Op::Recv { channel, bytes: 1 };
+    for (name, ops) in [("ping", [send(0), recv(1)]), ("pong", [recv(0), send(1)])] {
+        let mut program = ProgramBuilder::new();
+        for op in before {
+            program.push(*op);
+        }
+        program.begin(Repeat::Forever).push(ops[0]).push(ops[1]).push(run(10 * US)).end();
+        others.push(task(name, 0, program.build()));
+    }
+    together(others)
+}
+
+/// Two tasks that only do that. Their wake-ups say that the waker is about to sleep, or not.
+pub fn ping_pong(sync_wakeups: bool) -> Workload {
+    with_sync(ping_pong_beside(Vec::new(), &[]), sync_wakeups)
+}
+
 /// The same, after both have slept through half a second of a hog, which leaves neither behind the
 /// other: what a start may debit would else keep them apart for good.
 pub fn ping_pong_after_a_hog() -> Workload {
-    let player = |name, first, second| {
-        let mut program = ProgramBuilder::new();
-        program.push(sleep(450 * MS)).begin(Repeat::Forever);
-        program.push(first).push(second).push(run(10 * US)).end();
-        task(name, 0, program.build())
-    };
-    let send = |channel| Op::Send { channel, bytes: 1 };
-    let recv = |channel| Op::Recv { channel, bytes: 1 };
     let hog = task("hog", 0, once(&[run(500 * MS)]));
-    let pair = [player("ping", send(0), recv(1)), player("pong", recv(0), send(1))];
-    let mut workload = together([vec![hog], pair.to_vec()].concat());
-    for channel in &mut workload.channels {
-        channel.sync_wakeups = false;
-    }
-    workload
+    with_sync(ping_pong_beside(vec![hog], &[sleep(450 * MS)]), false)
 }
 
 /// Three CPUs on the first of which a parent forks a child beside two hogs; the second has two hogs
