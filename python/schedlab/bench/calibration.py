@@ -4,8 +4,6 @@
 be measured is taken over from machine `laptop` and says so.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform
@@ -92,7 +90,7 @@ class Cost:
     comments: Sequence[str] = ()
 
     @classmethod
-    def of(cls, measured: Measured, source: str, known_ns: float = 0) -> Cost:
+    def of(cls, measured: Measured, source: str, known_ns: float = 0) -> "Cost":
         """What was measured, less what is known of it."""
         return cls(max(round(measured.median - known_ns), 0), source, [measured.comment])
 
@@ -303,14 +301,14 @@ class Machines:
     one_cpu: Any
 
     @classmethod
-    def of_file(cls, path: Path) -> Machines:
+    def of_file(cls, path: Path) -> "Machines":
         """Of a file that `calibrate` wrote."""
         read = user_file.toml(f"machine file {path}", path)
         costs = {name: Cost(cost["value"], cost["source"]) for name, cost in read["costs"].items()}
         return cls(catalogue.load_machine(path), _loaded(costs, read["hz"], {}))
 
     @classmethod
-    def measured(cls, program: Path) -> Machines:
+    def measured(cls, program: Path) -> "Machines":
         """Of this machine as it is now."""
         cpus, (hz, _) = read_cpus(), ticks_a_second()
         costs = measured_without_doubt(program, cpus)

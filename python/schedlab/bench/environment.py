@@ -4,8 +4,6 @@ Every fact is read from where the kernel tells it; one that is not told is None,
 `root` is "/" but in tests, which put a tree of their own there.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import hashlib
@@ -70,14 +68,14 @@ class Reading:
     pid: int | None = None
 
     @classmethod
-    def now(cls, pid: int | None = None) -> Reading:
+    def now(cls, pid: int | None = None) -> "Reading":
         """Reads everything, in a fraction of a millisecond."""
         # Next to each other: what is read for the rest takes CPU time, too.
         at_ns, ours_ns, (busy_ns, steal_ns) = time.monotonic_ns(), _ours_ns(pid), _cpu_time()
         state = {**_state(ROOT), "frequency_khz": _numbers(ROOT, "cpu*/cpufreq/scaling_cur_freq")}
         return cls(at_ns, busy_ns, steal_ns, _throttle_count(ROOT), state, ours_ns, pid)
 
-    def since(self, children_ns: int = 0) -> tuple[Reading, dict[str, Any]]:
+    def since(self, children_ns: int = 0) -> tuple["Reading", dict[str, Any]]:
         """The counters now, and what others did since this moment, see `disturbance`; `children_ns`
         is the CPU time of processes of ours that ended meanwhile."""
         after = Reading.now(self.pid)

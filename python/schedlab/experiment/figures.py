@@ -4,8 +4,6 @@ Which numbers are drawn where is decided here, how they look in `report.figures`
 metric the runs do not have is left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

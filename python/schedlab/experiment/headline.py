@@ -5,8 +5,6 @@ every policy and none is faster. What such a workload is about is told instead: 
 else response times, else shares of CPU time, else wake-up latencies.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from schedlab.experiment.metrics import Metrics

@@ -11,8 +11,6 @@ and everywhere, so a cell is told only if
 - whatever else there is takes next to nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

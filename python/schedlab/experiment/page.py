@@ -4,8 +4,6 @@ The numbers are those of an `Answer`, the figures those of `figures`; both fill
 `templates/report.html`. Runs that did not complete are listed with their messages.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Hashable, Iterable, Iterator
 

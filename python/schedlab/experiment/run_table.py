@@ -4,8 +4,6 @@ Data go to stdout; why a run failed goes to stderr. Nothing here needs statistic
 to load than a short run takes to simulate.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 

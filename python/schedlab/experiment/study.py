@@ -4,8 +4,6 @@ A panel is one machine under one workload, a cell one value of what was varied. 
 terminal and the report are two ways to show a `Study`. Only completed runs enter a number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 A table has a column a policy, or a row a policy where they do not fit beside each other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 

@@ -8,8 +8,6 @@ Two simulated times whose runs have the same seeds are compared seed by seed (co
 numbers), any others as independent samples.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
