@@ -116,6 +116,5 @@ def chosen_figure(place: str, name: str | None, drawn: Mapping[str, "go.Figure"]
     if not drawn:
         raise SchedlabError("there is nothing to draw: no run completed")
     if name is not None and name not in drawn:
-        known = "; ".join(map(repr, drawn))
-        raise BadValue(place, name, "has no figure", f"give one of {known}")
+        raise BadValue(place, name, "has no figure", f"give one of {'; '.join(map(repr, drawn))}")
     return drawn[name or next(iter(drawn))]
