@@ -157,6 +157,5 @@ def _figures_of_rows(
 
 
 def _by_panel(rows: Sequence) -> Iterator[tuple[Panel, list]]:
-    """Rows of one panel together, in order."""
     for of_panel in by_key((row.panel.name, row) for row in rows).values():
         yield of_panel[-1].panel, of_panel
