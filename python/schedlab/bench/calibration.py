@@ -9,7 +9,6 @@ import os
 import platform
 import re
 import tempfile
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -168,7 +167,7 @@ class Measurements(dict[tuple[str, str], Measured]):
 def taken_apart(measured: Measurements, cpus: Cpus) -> Costs:
     """Every cost of a machine's file, in the order of machine `laptop`'s."""
     source = catalogue.find(catalogue.MACHINES, "laptop")
-    laptop = tomllib.loads(source.read_text("utf-8"))["costs"]
+    laptop = user_file.toml(f"machine file {source}", source)["costs"]
     costs = {
         name: Cost(laptop[name]["value"], f"{ASSUMED}: {why}") for name, why in TAKEN_OVER.items()
     }
@@ -288,8 +287,7 @@ def simulated_hop_ns(costs: Mapping[str, Cost], tasks: int = 2) -> float:
 def simulated(machine: Any, workload: str, parameters: Mapping[str, str], seed: int) -> dict:
     """The result of a workload on a machine under `POLICY`."""
     policy = catalogue.load_policy(catalogue.find(catalogue.POLICIES, POLICY))
-    path = catalogue.find(catalogue.WORKLOADS, workload)
-    tasks = catalogue.load_workload(path, parameters)
+    tasks = catalogue.load_workload(catalogue.find(catalogue.WORKLOADS, workload), parameters)
     return catalogue.native().simulate(policy, machine, tasks, seed, {})
 
 
