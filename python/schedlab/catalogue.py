@@ -172,8 +172,7 @@ def is_built(path: str | Path) -> bool:
 def own_scheduler(text: str) -> tuple[str, str | None] | None:
     """`eevdf@kernel:6.12` as ("eevdf", "6.12"), `eevdf@kernel` as ("eevdf", None); else None.
     Raises BadValue if there is a colon and no kernel after it."""
-    found = OWN_SCHEDULER.fullmatch(text)
-    if found is None:
+    if (found := OWN_SCHEDULER.fullmatch(text)) is None:
         return None
     scheduler, kernel = found.groups()
     if kernel == "":
@@ -202,8 +201,7 @@ def with_set(text: str) -> str:
 
 
 def _sets(policy: Path, name: str) -> dict[str, Any]:
-    """What the file of sets of this name says, which lies beside a policy's; nothing if it cannot
-    be read, as whoever needs it will say why."""
+    """A file of sets beside a policy's; nothing if it cannot be read: who needs it says why."""
     with contextlib.suppress(OSError, SchedlabError):
         return user_file.toml("sets", policy.with_name(f"{name}.sets.toml"))
     return {}

@@ -64,8 +64,7 @@ def refuse_unfit(
 ) -> None:
     """Refuses what is no file or too large; `what` begins the sentence, the path included. For what
     the core reads `is_empty_unfit`: some of the kernel's files have no size, and never end."""
-    wrong = what_it_is(path)
-    if wrong is not None:
+    if wrong := what_it_is(path):
         raise SchedlabError(f"{what} {wrong}", hint or "give the path of a file that is there")
     size = path.stat().st_size
     if is_empty_unfit and size == 0:
@@ -75,8 +74,7 @@ def refuse_unfit(
 
 def refuse_target(what: str, path: Path) -> None:
     """Refuses to write where something is that is no file: it would be lost, or waited for."""
-    wrong = what_it_is(path)
-    if wrong is not None and not wrong.endswith(MISSING):
+    if (wrong := what_it_is(path)) and not wrong.endswith(MISSING):
         raise SchedlabError(f"{what} {wrong}", "name a file in a directory")
 
 

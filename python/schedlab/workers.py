@@ -80,8 +80,7 @@ class Crew:
 
     def begin(self, piece: Any) -> None:
         """Gives a piece to a worker."""
-        idle = [worker for worker in self._workers if not worker.is_busy]
-        if not idle:
+        if not (idle := [worker for worker in self._workers if not worker.is_busy]):
             # Whoever is interrupted must know of the worker, or nobody ends it.
             with _spawning():
                 idle = [_Worker(self.work)]
@@ -90,8 +89,7 @@ class Crew:
 
     def wait(self) -> list[Ending]:
         """What has come to an end, waiting for `POLL_S` if nothing has."""
-        busy = [worker for worker in self._workers if worker.is_busy]
-        if busy:
+        if busy := [worker for worker in self._workers if worker.is_busy]:
             connection.wait([heard for worker in busy for heard in worker.heard], POLL_S)
         endings = []
         for worker in busy:
@@ -273,8 +271,7 @@ def _serve(
 
 
 def _end_with_parent() -> None:
-    """Makes this worker, and all that it has started, end when the coordinator does, even if that
-    one was killed."""
+    """This worker, and all that it has started, end with the coordinator, even a killed one."""
     parent = multiprocessing.parent_process()
 
     def watch() -> None:

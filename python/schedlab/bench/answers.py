@@ -41,8 +41,7 @@ class Setup:
     @property
     def name(self) -> str:
         """In a table's head."""
-        own = self.scheduler == KERNEL_OWN
-        name = self.kernel if own else f"{self.scheduler} on {self.kernel}"
+        name = self.kernel if self.scheduler == KERNEL_OWN else f"{self.scheduler} on {self.kernel}"
         return f"{self.label}: {name}" if self.label else name
 
 

@@ -7,8 +7,6 @@ of its own, whose series is its number, and one that broke off is made up for by
 known: were one booted on alone, what changes with time would look like what sets it apart.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import itertools
@@ -52,7 +50,7 @@ def order(several: Sequence[Guest], numbers: Sequence[int], seed: int) -> list[P
     return [(one, number) for number in numbers for one in in_turn(several, f"{seed} boot", number)]
 
 
-def begin(request: Request, kept: Measurements, command: str, notes: Progress) -> Boots:
+def begin(request: Request, kept: Measurements, command: str, notes: Progress) -> "Boots":
     """Finds kernels, QEMU, programs and policies, and what of the campaigns is there already; tells
     what is left out, and what makes results worse. Errors are those of `guests`."""
     request = guests.restricted(request, notes.tell)
@@ -68,7 +66,7 @@ def begin(request: Request, kept: Measurements, command: str, notes: Progress) -
         of_policy = replace(plan, policies=[guest.policy])
         return request.campaign(of_policy, number, guests.condition(guest, host), command)
 
-    def boots(nr_boots: int) -> Boots:
+    def boots(nr_boots: int) -> "Boots":
         places = itertools.product(asked, range(1, nr_boots + 1))
         return Boots(plan, {place: campaign(*place) for place in places}, kept, host, executables)
 
@@ -99,7 +97,7 @@ class Boots:
     begins: Callable[[str], None] = lambda text: None
     # In a row.
     _lost: Counter[Guest] = field(default_factory=Counter)
-    _runs: dict[Place, BootRun] = field(default_factory=dict)
+    _runs: dict[Place, "BootRun"] = field(default_factory=dict)
     _spent_s: list[float] = field(default_factory=list)
     # No case is one of which nobody knows how long it takes: all are taken to be alike here.
     untimed = ()

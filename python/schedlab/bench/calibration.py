@@ -4,14 +4,11 @@
 be measured is taken over from machine `laptop` and says so.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform
 import re
 import tempfile
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -92,7 +89,7 @@ class Cost:
     comments: Sequence[str] = ()
 
     @classmethod
-    def of(cls, measured: Measured, source: str, known_ns: float = 0) -> Cost:
+    def of(cls, measured: Measured, source: str, known_ns: float = 0) -> "Cost":
         """What was measured, less what is known of it."""
         return cls(max(round(measured.median - known_ns), 0), source, [measured.comment])
 
@@ -170,7 +167,7 @@ class Measurements(dict[tuple[str, str], Measured]):
 def taken_apart(measured: Measurements, cpus: Cpus) -> Costs:
     """Every cost of a machine's file, in the order of machine `laptop`'s."""
     source = catalogue.find(catalogue.MACHINES, "laptop")
-    laptop = tomllib.loads(source.read_text("utf-8"))["costs"]
+    laptop = user_file.toml(f"machine file {source}", source)["costs"]
     costs = {
         name: Cost(laptop[name]["value"], f"{ASSUMED}: {why}") for name, why in TAKEN_OVER.items()
     }
@@ -290,8 +287,7 @@ def simulated_hop_ns(costs: Mapping[str, Cost], tasks: int = 2) -> float:
 def simulated(machine: Any, workload: str, parameters: Mapping[str, str], seed: int) -> dict:
     """The result of a workload on a machine under `POLICY`."""
     policy = catalogue.load_policy(catalogue.find(catalogue.POLICIES, POLICY))
-    path = catalogue.find(catalogue.WORKLOADS, workload)
-    tasks = catalogue.load_workload(path, parameters)
+    tasks = catalogue.load_workload(catalogue.find(catalogue.WORKLOADS, workload), parameters)
     return catalogue.native().simulate(policy, machine, tasks, seed, {})
 
 
@@ -303,14 +299,14 @@ class Machines:
     one_cpu: Any
 
     @classmethod
-    def of_file(cls, path: Path) -> Machines:
+    def of_file(cls, path: Path) -> "Machines":
         """Of a file that `calibrate` wrote."""
         read = user_file.toml(f"machine file {path}", path)
         costs = {name: Cost(cost["value"], cost["source"]) for name, cost in read["costs"].items()}
         return cls(catalogue.load_machine(path), _loaded(costs, read["hz"], {}))
 
     @classmethod
-    def measured(cls, program: Path) -> Machines:
+    def measured(cls, program: Path) -> "Machines":
         """Of this machine as it is now."""
         cpus, (hz, _) = read_cpus(), ticks_a_second()
         costs = measured_without_doubt(program, cpus)

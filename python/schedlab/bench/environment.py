@@ -4,8 +4,6 @@ Every fact is read from where the kernel tells it; one that is not told is None,
 `root` is "/" but in tests, which put a tree of their own there.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import hashlib
@@ -70,14 +68,14 @@ class Reading:
     pid: int | None = None
 
     @classmethod
-    def now(cls, pid: int | None = None) -> Reading:
+    def now(cls, pid: int | None = None) -> "Reading":
         """Reads everything, in a fraction of a millisecond."""
         # Next to each other: what is read for the rest takes CPU time, too.
         at_ns, ours_ns, (busy_ns, steal_ns) = time.monotonic_ns(), _ours_ns(pid), _cpu_time()
         state = {**_state(ROOT), "frequency_khz": _numbers(ROOT, "cpu*/cpufreq/scaling_cur_freq")}
         return cls(at_ns, busy_ns, steal_ns, _throttle_count(ROOT), state, ours_ns, pid)
 
-    def since(self, children_ns: int = 0) -> tuple[Reading, dict[str, Any]]:
+    def since(self, children_ns: int = 0) -> tuple["Reading", dict[str, Any]]:
         """The counters now, and what others did since this moment, see `disturbance`; `children_ns`
         is the CPU time of processes of ours that ended meanwhile."""
         after = Reading.now(self.pid)
@@ -118,8 +116,7 @@ def _ours_ns(pid: int | None) -> int | None:
     ours_ns = round((used.ru_utime + used.ru_stime) * 1e9)
     if pid is None:
         return ours_ns
-    stat = read_text(Path(f"/proc/{pid}/stat"))
-    if stat is None:
+    if (stat := read_text(Path(f"/proc/{pid}/stat"))) is None:
         return None
     # After the name in brackets, which may hold anything, user and system time are the 12th and
     # 13th field. Source: proc(5).
@@ -244,8 +241,7 @@ def kernel_config(root: Path = ROOT) -> str | None:
 
 def preemption(config: str | None, root: Path = ROOT) -> str | None:
     """How the kernel preempts itself: what is in force, else what it was built with."""
-    in_force = _match(r"\((\w+)\)", root / "sys/kernel/debug/sched/preempt")
-    if in_force:
+    if in_force := _match(r"\((\w+)\)", root / "sys/kernel/debug/sched/preempt"):
         return in_force
     asked_for = _match(r"\bpreempt=(\w+)", root / "proc/cmdline")
     if asked_for and config and "CONFIG_PREEMPT_DYNAMIC=y" in config:
@@ -257,8 +253,7 @@ def preemption(config: str | None, root: Path = ROOT) -> str | None:
 
 def hz(config: str | None) -> tuple[int, str]:
     """Ticks a second, and whether configured or shown by the resolution of the coarse clock."""
-    configured = re.search(r"^CONFIG_HZ=(\d+)$", config or "", re.MULTILINE)
-    if configured:
+    if configured := re.search(r"^CONFIG_HZ=(\d+)$", config or "", re.MULTILINE):
         return int(configured[1]), "configuration"
     return round(1 / time.clock_getres(CLOCK_MONOTONIC_COARSE)), "resolution of the coarse clock"
 
@@ -280,8 +275,7 @@ def package_versions(packages: Sequence[str]) -> dict[str, str | None]:
 
 def _turbo(root: Path) -> bool | None:
     """Whether the processor may run faster than it can forever."""
-    no_turbo = read_text(root / CPU_FOLDER / "intel_pstate/no_turbo")
-    if no_turbo is not None:
+    if (no_turbo := read_text(root / CPU_FOLDER / "intel_pstate/no_turbo")) is not None:
         return no_turbo == "0"
     boost = read_text(root / CPU_FOLDER / "cpufreq/boost")
     return None if boost is None else boost == "1"
@@ -329,14 +323,12 @@ def _cpu_time() -> tuple[int | None, int | None]:
     # user, nice, system, idle, iowait, irq, softirq, steal; guest time is part of user.
     ticks = [int(part) for part in text.splitlines()[0].split()[1:]]
     ns = 1_000_000_000 // TICKS_PER_S
-    busy = sum(ticks[:3]) + sum(ticks[5:7])
-    return busy * ns, ticks[7] * ns if len(ticks) > 7 else None
+    return sum(ticks[:3] + ticks[5:7]) * ns, ticks[7] * ns if len(ticks) > 7 else None
 
 
 def _virtual(root: Path) -> str | None:
     """What this machine runs in: a hypervisor's name, "a hypervisor", "" for none."""
-    flags = _match(r"^flags\s*:(.*)$", root / "proc/cpuinfo")
-    if flags is None:
+    if (flags := _match(r"^flags\s*:(.*)$", root / "proc/cpuinfo")) is None:
         return None
     if "hypervisor" not in flags.split():
         return ""

@@ -18,7 +18,6 @@ from schedlab.bench.suite import Benchmark
 from schedlab.errors import SchedlabError
 from schedlab.kernel import loading
 from schedlab.kernel import platform as kernel_platform
-from schedlab.kernel.platform import Platform
 from schedlab.report.forms import count_text
 
 PROGRAM_PLACE = "{bench}"
@@ -48,7 +47,7 @@ TCG_WARNING = Warned(
 class Guest:
     """What is booted: a machine with a kernel, and the policy that is loaded into it."""
 
-    platform: Platform
+    platform: kernel_platform.Platform
     hz: int | None = None
     """The kernel's ticks a second; None where the cache does not know."""
     policy: str = KERNEL_OWN
@@ -72,8 +71,7 @@ def restricted(request: Request, tell: Callable[[str], None]) -> Request:
     is left."""
     reasons = {case.benchmark.name: _why_not(case.benchmark) for case in request.cases}
     left_out = ", ".join(f"{name} ({why})" for name, why in reasons.items() if why)
-    able = [name for name, why in reasons.items() if why is None]
-    if not able:
+    if not (able := [name for name, why in reasons.items() if why is None]):
         raise SchedlabError(
             f"nothing of suite {request.suite.name} can be measured in a virtual machine:"
             f" {left_out}",
@@ -130,7 +128,7 @@ def found(request: Request, tell: Callable[[str], None]) -> list[Guest]:
     return guests
 
 
-def _platforms(request: Request) -> dict[Platform, int | None]:
+def _platforms(request: Request) -> dict[kernel_platform.Platform, int | None]:
     """The machine of each kernel, with the ticks a second of that; refuses one kernel twice."""
     memory_mib = request.memory_mib or kernel_platform.MEMORY_MIB
     platforms, names = {}, {}

@@ -37,8 +37,7 @@ def _pairs(rows: Sequence[CaseRow]) -> list[tuple[CaseRow, Setup]]:
 
 
 def _disturbed(rows: Sequence[CaseRow]) -> Iterator[str]:
-    noisy = [one for one in samples(rows) if one[-1].nr_noisy]
-    if not noisy:
+    if not (noisy := [one for one in samples(rows) if one[-1].nr_noisy]):
         return
     nr_noisy = sum(one.nr_noisy for *_, one in noisy)
     nr_runs = sum(len(one.values) for *_, one in samples(rows))
@@ -78,8 +77,7 @@ def _states(rows: Sequence[CaseRow]) -> Iterator[str]:
 
 
 def _edited(rows: Sequence[CaseRow]) -> Iterator[str]:
-    edited = [row for row in rows if row.nr_earlier]
-    if edited:
+    if edited := [row for row in rows if row.nr_earlier]:
         nr_earlier = sum(row.nr_earlier for row in edited)
         names = ", ".join(dict.fromkeys(row.benchmark for row in edited))
         yield (

@@ -64,8 +64,7 @@ class Together(Worded):
     @property
     def heterogeneity(self) -> str:
         """I² in percent."""
-        share = self.result.i_squared
-        if share is None:
+        if (share := self.result.i_squared) is None:
             return "–"
         return "> 99 %" if share > HETEROGENEITY_TOLD_MAX else f"{100 * share:.0f} %"
 
@@ -110,8 +109,7 @@ def _ballots(of: Mapping[str, Mapping[CaseKey, Vote]]) -> Iterator[tuple[str, di
     """What is voted over, and the votes by name; too few of them say nothing."""
     for machine, cases in of.items():
         votes = _by_benchmark(cases)
-        where = f" on {machine}" if len(of) > 1 else ""
-        yield f"{len(votes)} benchmarks{where}", votes
+        yield f"{len(votes)} benchmarks" + f" on {machine}" * (len(of) > 1), votes
     for case in dict.fromkeys(case for cases in of.values() for case in cases):
         votes = {machine: cases[case] for machine, cases in of.items() if case in cases}
         yield f"{len(votes)} machines, {case[0]}", votes

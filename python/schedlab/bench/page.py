@@ -145,8 +145,7 @@ def _limits(samples: Sequence[Sample], answers: Sequence[Answer]) -> Iterator[st
     if nr_failed := sum(one.nr_failed for one in samples):
         yield f"{count_text(nr_failed, 'repetition')} failed and are in no number"
     inconclusive = [one for one in answers if one.verdict is Verdict.INCONCLUSIVE]
-    blind = [one for one in inconclusive if (one.pair.detectable or 0) > THRESHOLD]
-    if blind:
+    if blind := [one for one in inconclusive if (one.pair.detectable or 0) > THRESHOLD]:
         worst = max(blind, key=lambda one: one.pair.detectable)
         yield (
             f"in {len(blind)} of {count_text(len(answers), 'comparison')} no difference was shown,"
@@ -230,8 +229,7 @@ def _boots(sample: Sample) -> Iterator[dict[str, Any]]:
 
 def _curves(rows: Sequence[CaseRow], looks: Looks) -> list[Panel]:
     """Medians over the swept number; a curve for each value of whatever else varies."""
-    axis = swept(rows)
-    if axis is None:
+    if (axis := swept(rows)) is None:
         return []
     panels: dict[str, dict[str, list[Point]]] = {}
     for row in sorted(rows, key=lambda row: row.values[axis]):

@@ -61,8 +61,7 @@ def refuse_missing_packages(suite: Suite, cases: Sequence[Case]) -> list[str]:
     packages = sorted(needed)
     # Where this is no Debian, the commands themselves will tell what is not there.
     versions = package_versions(packages) if shutil.which("dpkg-query") else {}
-    missing = [name for name, version in versions.items() if version is None]
-    if missing:
+    if missing := [name for name, version in versions.items() if version is None]:
         who = ", ".join(f"{name} (for {needed[name]})" for name in missing)
         raise SchedlabError(
             f"packages are missing: {who}",

@@ -137,8 +137,7 @@ def _wait(process: subprocess.Popen, started_ns: int, timeout_s: float) -> Ended
                 os.set_blocking(stream.fileno(), False)
                 selector.register(stream, selectors.EVENT_READ)
             deadline_ns = started_ns + int(timeout_s * 1e9)
-            timed_out = not _read_until(selector, tails, pidfd, deadline_ns)
-            if timed_out:
+            if timed_out := not _read_until(selector, tails, pidfd, deadline_ns):
                 _kill_group(process.pid, signal.SIGTERM)
                 grace_ns = time.monotonic_ns() + int(GRACE_S * 1e9)
                 if not _read_until(selector, tails, pidfd, grace_ns):

@@ -11,7 +11,6 @@ from schedlab import catalogue
 from schedlab.bench import suite as suites
 from schedlab.bench.environment import KERNEL_OWN
 from schedlab.bench.plan import Plan
-from schedlab.bench.suite import REPETITIONS_MAX, SIZES, Case, Suite
 from schedlab.digests import digest_of, timestamp
 from schedlab.errors import BadValue, SchedlabError, refuse_unknown
 from schedlab.kernel import platform
@@ -31,7 +30,7 @@ PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 PERCENT_LEAST, PERCENT_MOST = 0.01, 50.0
 # Whole numbers: option, smallest, largest. QEMU takes more memory; a machine has less.
 BOUNDS = {
-    "repeat": ("--repeat", 1, REPETITIONS_MAX),
+    "repeat": ("--repeat", 1, suites.REPETITIONS_MAX),
     "seed": ("--seed", 0, 2**62),
     "boots": ("--boots", 1, 1000),
     "memory_mib": ("--memory", 128, 1 << 20),
@@ -43,8 +42,8 @@ class Request:
     """What is to be measured, how often and where; what is None has the default of the options.
     Raises SchedlabError if one of these cannot be used, or two contradict each other."""
 
-    suite: Suite
-    size: str = SIZES[0]
+    suite: suites.Suite
+    size: str = suites.SIZES[0]
     only: Sequence[str] = ()
     """Names of benchmarks; all of the suite's if there is none."""
     repeat: int | None = None
@@ -66,7 +65,7 @@ class Request:
     """Where programs work; None for the user's cache."""
 
     def __post_init__(self) -> None:
-        refuse_unknown("size", [self.size], SIZES)
+        refuse_unknown("size", [self.size], suites.SIZES)
         refuse_unknown("place", [self.on], (HERE, platform.VM))
         for name, (option, least, most) in BOUNDS.items():
             value = getattr(self, name)
@@ -95,7 +94,7 @@ class Request:
         return self.on == platform.VM
 
     @property
-    def cases(self) -> list[Case]:
+    def cases(self) -> list[suites.Case]:
         """What is repeated."""
         return suites.only(suites.cases(self.suite, self.size), self.only)
 
@@ -157,7 +156,7 @@ class Request:
             asked_at=timestamp(),
         )
 
-    def _repetitions(self, case: Case) -> int:
+    def _repetitions(self, case: suites.Case) -> int:
         """How many of a case are made, at most; in virtual machines, in each boot."""
         if self.repeat is not None:
             return self.repeat

@@ -6,8 +6,6 @@ each turn measures the machine's costs, unless `--machine` names a file of them,
 and simulates them at these costs; what is compared is the median of the turns' ratios.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import statistics
@@ -87,7 +85,7 @@ class DuelTimes:
     measured: list[Run] = field(default_factory=list)
     simulated: list[Run] = field(default_factory=list)
 
-    def of(self, what: str) -> tuple[Estimate, float, Estimate]:
+    def of(self, what: str) -> tuple["Estimate", float, "Estimate"]:
         """Of "wall_s" or "cpu_s": the measured median, the simulated one, and how much more the
         simulated run of a turn took than its real one, in percent."""
         # Statistics take longer to load than most verbs take to run.

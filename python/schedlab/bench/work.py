@@ -19,7 +19,7 @@ from schedlab.bench.environment import KERNEL_OWN, Reading
 from schedlab.bench.plan import Plan, Tally, Turn
 from schedlab.bench.program import Ended, run
 from schedlab.bench.suite import Case, Command, Record, fill
-from schedlab.digests import timestamp
+from schedlab.digests import attributes, timestamp
 from schedlab.store.measurements import FAILED, OK, Campaign, Measurements, Repetition
 
 # A case that failed so often in a row is left alone until the command is given again.
@@ -87,9 +87,7 @@ class CampaignRun:
         return Repetition(
             case_digest=self.plan.digests[turn.case.name],
             case_name=turn.case.name,
-            policy=turn.policy,
-            slot=turn.slot,
-            warm_up=turn.warm_up,
+            **attributes(turn, "policy", "slot", "warm_up"),
             status=OK if failure is None else FAILED,
             value=value,
             unit=benchmark.unit,
@@ -197,8 +195,7 @@ class RunHere(CampaignRun):
 
     def _aside(self, what: str, turn: Turn, facts: dict[str, Any]) -> str | None:
         """Runs what comes before or after a repetition; gives what went wrong with it."""
-        command = getattr(turn.case.benchmark, what)
-        if command is None:
+        if (command := getattr(turn.case.benchmark, what)) is None:
             return None
         command = fill(command, {**self.values, **turn.case.values})
         ended = run(command, turn.case.benchmark.timeout_s, self.values["work"])

@@ -86,8 +86,7 @@ def bench_verb(name, show, store, report_path, quiet, as_json, **asked) -> bool:
     # Whoever else measures waits for our tables, too, which take a CPU for seconds.
     with made as measured, Store(store, read_only=show) as opened:
         kept = Measurements(opened)
-        every = kept.campaigns(read.name)
-        if not every:
+        if not (every := kept.campaigns(read.name)):
             raise SchedlabError(f"the store {store} has nothing of suite {read.name}", hint)
         if measured and not quiet:
             made, before = measured.nr_made, measured.nr_before

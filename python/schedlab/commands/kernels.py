@@ -29,8 +29,7 @@ def list_verb(as_json) -> bool:
     for why in unusable.values():
         print_note(f"error: {why}")
     known = {kernel["source"] for kernel in kernels}
-    others = [p for p in catalogue.native().kernels_on_this_machine() if str(p) not in known]
-    if others:
+    if others := [p for p in catalogue.native().kernels_on_this_machine() if str(p) not in known]:
         print_note(f"on this machine, for `kernels add`: {', '.join(map(str, others))}")
     if not kernels and not unusable:
         print_note("the cache has no kernels yet: `schedlab kernels fetch` gets some")
@@ -59,8 +58,7 @@ def fetch_verb(series, refresh, as_json) -> bool:
     errors = [error for _, error in outcomes if error]
     for error in errors:
         print_note(f"error: {error}")
-    fetched = [record for record, error in outcomes if not error]
-    _print(fetched if series else present(), as_json)
+    _print([record for record, error in outcomes if not error] if series else present(), as_json)
     return bool(errors)
 
 

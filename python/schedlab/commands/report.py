@@ -56,8 +56,7 @@ def _write_page(store: Store, output: Path, wanted: str | None, wish: timelines.
     chosen, records = choose_experiment(store, wanted, print_note)
     if not records:
         experiment = f"experiment {chosen.name or chosen.id} of {store.path}"
-        hint = f"make its runs: {chosen.command}"
-        raise SchedlabError(f"{experiment} has no finished run", hint)
+        raise SchedlabError(f"{experiment} has no finished run", f"make its runs: {chosen.command}")
     # Loading the statistics takes a while.
     from schedlab.experiment import page
     from schedlab.experiment.answer import answer_of

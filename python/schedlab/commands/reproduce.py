@@ -17,7 +17,6 @@ from schedlab.commands import options
 from schedlab.commands.compare import compare_verb
 from schedlab.commands.race import race_verb
 from schedlab.commands.size import size_verb
-from schedlab.published import Original
 from schedlab.report.tables import fits, print_table
 from schedlab.store.measurements import Measurements
 from schedlab.store.runs import Store
@@ -69,7 +68,7 @@ def reproduce_verb(context, names, store, repeat, quiet) -> bool:
     return is_found
 
 
-def print_rows(original: Original) -> None:
+def print_rows(original: published.Original) -> None:
     """Its figures as they were printed; for what nothing simulates.
 
     Where they are too wide, what is the same in every row is told once, above them.
@@ -95,7 +94,7 @@ def _table_of(name: str, rows: Sequence[Mapping[str, str]], columns: Sequence[st
     return table
 
 
-def measured(original: Original, store: Path) -> list:
+def measured(original: published.Original, store: Path) -> list:
     """The rows that a store has of its benchmark, over all kernels and schedulers there."""
     # Statistics take longer to load than most verbs take to run.
     from schedlab.bench import answers
@@ -108,13 +107,12 @@ def measured(original: Original, store: Path) -> list:
     return [row for row in rows if row.name.partition(" ")[0] == original.benchmark]
 
 
-def print_measured(original: Original, store: Path) -> None:
+def print_measured(original: published.Original, store: Path) -> None:
     """What was measured on machines of the store; else how to."""
     from schedlab.bench.limits import ends
     from schedlab.bench.table import print_medians
 
-    rows = measured(original, store)
-    if rows:
+    if rows := measured(original, store):
         print_medians(rows, f"measured ({original.measured_by}, {store})")
         for sentence in ends(rows):
             click.echo(f"{sentence}\n")
@@ -122,7 +120,7 @@ def print_measured(original: Original, store: Path) -> None:
         click.echo(f"not measured in {store} yet: `{original.measured_by}`\n")
 
 
-def print_errata(original: Original) -> None:
+def print_errata(original: published.Original) -> None:
     """Slips and errata of an original; nothing where none are known."""
     for title, are_slips in (
         ("printed figures that contradict their own table", True),

@@ -7,7 +7,6 @@ import click
 
 from schedlab import catalogue, programs
 from schedlab.bench import calibration
-from schedlab.bench.calibration import POLICY
 from schedlab.bench.validation import REPEAT_MIN, DuelTimes, compared
 from schedlab.commands import options
 from schedlab.report import tables
@@ -25,7 +24,7 @@ def _print(times: Sequence[DuelTimes], machine: str) -> None:
     heads = rows[times[0].name]
     columns = [(head, {name: row[head] for name, row in rows.items()}) for head in heads]
     groups = [columns[at : at + 2] for at in range(0, len(columns), 2)]
-    click.echo(f"{POLICY} on {machine}: simulated beside measured here")
+    click.echo(f"{calibration.POLICY} on {machine}: simulated beside measured here")
     tables.print_policy_rows(list(rows), "benchmark", groups)
 
 
@@ -65,7 +64,7 @@ def validate_verb(machine, repeat, program, as_json) -> bool:
     times = compared(native, machines, repeat, print_note)
     if as_json:
         rows = [one.as_json() for one in times]
-        tables.print_json({"policy": POLICY, "machine": name, "benchmarks": rows})
+        tables.print_json({"policy": calibration.POLICY, "machine": name, "benchmarks": rows})
     else:
         _print(times, name)
     return any(abs(one.of("wall_s")[2].median) > OFF_MAX_PERCENT for one in times)

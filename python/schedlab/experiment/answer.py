@@ -1,7 +1,5 @@
 """What came of an experiment, once, for all who show it: the terminal, a page, a notebook."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -20,7 +20,6 @@ from schedlab.digests import canonical_json
 from schedlab.errors import BadValue, ExperimentError, UnknownName, refuse_unknown
 from schedlab.experiment.definition import CELLS_MAX, Experiment, PolicyChoice
 from schedlab.kernel import platform as kernel_platform
-from schedlab.kernel.platform import Kernel, Platform
 from schedlab.store.runs import RunKey
 from schedlab.values import UNIT_NS, Value, numeric, parse_tunable, refuse_duplicates
 
@@ -45,7 +44,7 @@ class ChosenPolicy:
     digest: str
     settings: Mapping[str, int]
     tunables: Mapping[str, int]
-    kernel: Kernel | None = None
+    kernel: kernel_platform.Kernel | None = None
     object: str = ""
     set_values: Mapping[str, int] = field(default_factory=dict)
 
@@ -65,7 +64,7 @@ class ChosenMachine:
     path: str
     digest: str
     nr_cpus: int
-    platform: Platform | None = None
+    platform: kernel_platform.Platform | None = None
     policies: tuple[str, ...] = ()
 
 
@@ -99,7 +98,7 @@ class Cell:
     version: str
 
     @property
-    def platform(self) -> Platform | None:
+    def platform(self) -> kernel_platform.Platform | None:
         """Where it runs, with the kernel that the policy brings along; None if it is simulated."""
         platform, kernel = self.machine.platform, self.policy.kernel
         return platform and (replace(platform, kernel=kernel) if kernel else platform)
@@ -275,7 +274,7 @@ def _load_workload(
 
 
 def _choose_policy(
-    choice: PolicyChoice, experiment: Experiment, kernel: Kernel | None
+    choice: PolicyChoice, experiment: Experiment, kernel: kernel_platform.Kernel | None
 ) -> ChosenPolicy:
     """`kernel` is what it is to be loaded into, None if it is simulated."""
     if own := catalogue.own_scheduler(choice.policy):
@@ -305,7 +304,7 @@ def parse_settings(policy: Any, label: str, texts: Mapping[str, str]) -> dict[st
 
 
 def _choose_own_scheduler(
-    choice: PolicyChoice, experiment: Experiment, kernel: Kernel | None, own: tuple
+    choice: PolicyChoice, experiment: Experiment, kernel: kernel_platform.Kernel | None, own: tuple
 ) -> ChosenPolicy:
     scheduler, name = own
     if kernel is None:

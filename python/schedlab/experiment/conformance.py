@@ -88,8 +88,7 @@ def check(
     begin anywhere.
     """
     checked = _choose(policy, settings, scope)
-    trials = _trials(checked)
-    if not trials:
+    if not (trials := _trials(checked)):
         raise SchedlabError("nothing to check", "give --seeds or --orders a number above 0")
     findings = Findings(checked)
     with Progress(len(trials), "trials", quiet) as progress:
@@ -300,8 +299,7 @@ def _again(violation: Mapping, policy: Checked) -> str:
 
 
 def _replay(violation: Mapping, policy: Checked, out: Path) -> str | None:
-    """Writes the files of a violated scenario, and gives the command that runs it; None if it has
-    no files."""
+    """Writes a violated scenario's files, and gives the command that runs it; None without any."""
     if violation["files"] is None:
         return None
     smallest = violation.get("smallest")

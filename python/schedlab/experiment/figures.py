@@ -4,8 +4,6 @@ Which numbers are drawn where is decided here, how they look in `report.figures`
 metric the runs do not have is left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -159,6 +157,5 @@ def _figures_of_rows(
 
 
 def _by_panel(rows: Sequence) -> Iterator[tuple[Panel, list]]:
-    """Rows of one panel together, in order."""
     for of_panel in by_key((row.panel.name, row) for row in rows).values():
         yield of_panel[-1].panel, of_panel

@@ -5,8 +5,6 @@ every policy and none is faster. What such a workload is about is told instead: 
 else response times, else shares of CPU time, else wake-up latencies.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from schedlab.experiment.metrics import Metrics
@@ -104,8 +102,7 @@ def panel_sentences(study: Study, equal: Mapping[str, str]) -> list[tuple[str, s
 
 def _panel_sentence(study: Study, panel: Panel) -> str:
     """Who has the lowest mean in the last cell, how it compares with the first, and elsewhere."""
-    cells = [cell for cell in panel.cells if cell.makespan]
-    if not cells:
+    if not (cells := [cell for cell in panel.cells if cell.makespan]):
         return "no run completed."
     last = cells[-1]
     best, *others = sorted(last.makespan, key=lambda name: last.makespan[name].mean)

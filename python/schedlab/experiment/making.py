@@ -110,8 +110,7 @@ class Making:
             if not locks.take(cell.key):
                 return False
             # It may have been finished after we looked, and before its lock was released.
-            record = self.store.find(cell.key)
-            if record is not None:
+            if (record := self.store.find(cell.key)) is not None:
                 locks.release(cell.key)
                 self.nr_of_others += 1
                 self._keep(cell, _adopt(record, cell, self.asked), progress)

@@ -11,8 +11,6 @@ and everywhere, so a cell is told only if
 - whatever else there is takes next to nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -134,8 +132,7 @@ def requests(study: Study) -> list[Requests]:
 
 def _delays(place: Sequence, of_runs: Sequence[Mapping | None]) -> Delays | None:
     """Percentiles are estimated over runs: one number a run, never a percentile of percentiles."""
-    counted = [delays for delays in of_runs if delays and delays["count"]]
-    if not counted:
+    if not (counted := [delays for delays in of_runs if delays and delays["count"]]):
         return None
     # A delay of 0 ns is one below the clock's step.
     percentiles = {

@@ -4,8 +4,6 @@ The numbers are those of an `Answer`, the figures those of `figures`; both fill
 `templates/report.html`. Runs that did not complete are listed with their messages.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Hashable, Iterable, Iterator
 
@@ -18,7 +16,6 @@ from schedlab.experiment.published import rank_text
 from schedlab.experiment.study import Study, bounded, mean
 from schedlab.experiment.timelines import Timelines
 from schedlab.report import figures, forms, pages
-from schedlab.report.figures import CPU_PARTS
 from schedlab.report.forms import count_text, list_text, number_text, ratio_text
 from schedlab.statistics import estimates
 from schedlab.statistics.digits import p_number
@@ -65,7 +62,7 @@ def render(answer: Answer, timelines: Timelines | None = None) -> str:
         measured_on=measured_on([*study.completed, *study.incomplete]),
         split_rows=split_rows,
         what_was_run=_what_was_run(study),
-        cpu_parts=CPU_PARTS,
+        cpu_parts=figures.CPU_PARTS,
         percentiles=PERCENTILES,
         quantile_levels=estimates.QUANTILE_LEVELS,
         percent_form="{:.2f}".format,
@@ -85,16 +82,14 @@ def _growth_texts(study: Study) -> Iterator[str]:
         growths = [panel.growth[policy] for panel in study.panels if policy in panel.growth]
         exponents = [growth.exponent for growth in growths]
         if len(growths) == 1:
-            text = ratio_text(exponents[0], growths[0].low, growths[0].high)
-            yield f"{text} for {policy}"
+            yield f"{ratio_text(exponents[0], growths[0].low, growths[0].high)} for {policy}"
         elif growths:
             yield f"{ratio_text(min(exponents))} to {ratio_text(max(exponents))} for {policy}"
 
 
 def message_of(record: RunRecord) -> str:
     """Why a run did not complete, in the words of simulator or kernel where it gave any."""
-    error = record.result.get("error")
-    if error:
+    if error := record.result.get("error"):
         return error["message"]
     elapsed_s = number_text(record.result["elapsed_ns"] / 1e9)
     return f"stopped as asked after {elapsed_s} {'s' if record.measured_on else 'simulated s'}"
@@ -116,10 +111,10 @@ def _split_rows(study: Study) -> Iterator[dict]:
         row |= {"panel": panel, "x": x, "policy": policy, "shares": None}
         if all(result["cpu_time_ns"] for result in results):
             splits = [result["cpu_time_ns"] for result in results]
-            all_ns = [max(sum(split[part] for part in CPU_PARTS), 1) for split in splits]
+            all_ns = [max(sum(split[part] for part in figures.CPU_PARTS), 1) for split in splits]
             row["shares"] = {
                 part: estimate([s[part] / ns for s, ns in zip(splits, all_ns, strict=True)])
-                for part in CPU_PARTS
+                for part in figures.CPU_PARTS
             }
         yield row
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from schedlab import catalogue, user_file
 from schedlab.errors import BadValue, ExperimentError, refuse_unknown
+from schedlab.report.forms import TIME_UNITS_NS
 from schedlab.values import UNIT_NS, Table, Value, parse_duration_ns, parse_value
 
 if TYPE_CHECKING:
@@ -78,8 +79,7 @@ def read(
     times = []
     for policy, machine in product(policies_wanted, machines_wanted):
         wanted = {**policies_wanted[policy], **machines_wanted[machine]}
-        found = [row for row in rows if wanted.items() <= row.items()]
-        if not found:
+        if not (found := [row for row in rows if wanted.items() <= row.items()]):
             raise ExperimentError(
                 f"{table.place}: no row of {path} has {wanted}, for {policy} on {machine}",
                 "the values must be written as in the table",
@@ -150,13 +150,12 @@ class Beside:
 def published_beside(definition: Mapping, study: "Study") -> dict[str, Beside]:
     """Published times that a cell of the study simulates, by a label that says which it is.
     `definition` is that of an `Experiment`, or what a store has of it."""
-    published = definition.get("published")
-    if not published:
+    if not (published := definition.get("published")):
         return {}
     times, simulated, nr_cpus, beside = {}, {}, {}, {}
     for time in published["times"]:
         place = _place(time["policy"], time["machine"], time["varied"])
-        times[place] = time["makespan_ns"] / study.unit_ns
+        times[place] = time["makespan_ns"] / TIME_UNITS_NS[study.unit]
     for cell in study.cells:
         for policy, makespan in cell.makespan.items():
             record = cell.runs[policy][0]

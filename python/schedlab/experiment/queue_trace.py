@@ -41,8 +41,7 @@ def write(path: Path, queue: str | None, traces: Sequence[Mapping], replay: str)
     cannot be written.
     """
     own = [trace for trace in traces if trace["is_policys"]]
-    trace = queue_traces.choose(traces, queue, own or traces, "in this run")
-    if trace is None:
+    if (trace := queue_traces.choose(traces, queue, own or traces, "in this run")) is None:
         raise SchedlabError(
             "--queue-trace: no dispatch queue was used in this run",
             "the tasks never became runnable: give the run more time, or take another workload",

@@ -4,8 +4,6 @@ Data go to stdout; why a run failed goes to stderr. Nothing here needs statistic
 to load than a short run takes to simulate.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -32,9 +30,8 @@ def report_failures(records: Sequence[RunRecord]) -> None:
         shown = failed[0]
         print_note(f"error: {_failure_text(shown)}")
         print_note(f"replay: {shown.manifest['replay']}")
-        error = shown.result.get("error") or {}
-        if error.get("hint"):
-            print_note(f"hint: {error['hint']}")
+        if hint := (shown.result.get("error") or {}).get("hint"):
+            print_note(f"hint: {hint}")
         if len(failed) > 1:
             more = count_text(len(failed) - 1, "more run")
             print_note(f"hint: {more} of {policy} did not complete: --json has them all")
@@ -58,8 +55,7 @@ def _failure_text(record: RunRecord) -> str:
 
 def print_evidence(record: RunRecord) -> None:
     """The end of what a kernel said when a run failed: its console, dump or verifier's log."""
-    error = record.result.get("error") or {}
-    lines = (error.get("evidence") or "").strip().splitlines()
+    lines = ((record.result.get("error") or {}).get("evidence") or "").strip().splitlines()
     if len(lines) > EVIDENCE_LINES_MAX:
         print_note(f"... {len(lines) - EVIDENCE_LINES_MAX} lines more, see --json")
     for line in lines[-EVIDENCE_LINES_MAX:]:

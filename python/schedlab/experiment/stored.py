@@ -46,8 +46,7 @@ def choose_experiment(
 ) -> tuple[StoredExperiment, list[RunRecord]]:
     """The experiment asked for, or the latest, and then `tell` is told of the others; and its runs
     in the order in which it names things."""
-    stored = store.experiments()
-    if not stored:
+    if not (stored := store.experiments()):
         hint = "`schedlab compare --store` makes one"
         raise SchedlabError(f"{store.path} holds no experiment", hint)
     matching = [question for question in stored if wanted in (None, question.id, question.name)]
@@ -94,8 +93,7 @@ def run_row(record: RunRecord) -> dict:
         "error": None if error is None else canonical_json(error),
         "backend": manifest["backend"],
         "measured_on": record.measured_on,
-        "version": manifest["version"],
-        "started_at": manifest["started_at"],
+        **{name: manifest[name] for name in ("version", "started_at")},
         "digest": record.digest,
         "tunables": canonical_json(manifest["tunables"]),
     }

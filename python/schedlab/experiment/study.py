@@ -4,13 +4,10 @@ A panel is one machine under one workload, a cell one value of what was varied. 
 terminal and the report are two ways to show a `Study`. Only completed runs enter a number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from schedlab.report import forms
-from schedlab.report.forms import TIME_UNITS_NS
 from schedlab.statistics import estimates
 from schedlab.statistics.estimates import Contrast, Estimate, Growth, Ratio
 from schedlab.statistics.samples import by_key
@@ -32,8 +29,7 @@ class ScenarioRuns:
 
     def makespan_text(self, policy: str) -> str:
         """Mean ± half of its interval, and n where a run is missing; "failed" where all are."""
-        makespan = self.makespan.get(policy)
-        if makespan is None:
+        if (makespan := self.makespan.get(policy)) is None:
             return "failed"
         is_missing = makespan.n < max(other.n for other in self.makespan.values())
         return mean(makespan) + f" (n = {makespan.n})" * is_missing
@@ -66,11 +62,6 @@ class Study:
     def at(self, cell: ScenarioRuns) -> str:
         """What was varied and its value in a cell, as in " at groups = 100"; else empty."""
         return "" if self.axis is None else f" at {self.axis} = {cell.x}"
-
-    @property
-    def unit_ns(self) -> float:
-        """Nanoseconds of `unit`."""
-        return TIME_UNITS_NS[self.unit]
 
     @property
     def cells(self) -> list[ScenarioRuns]:
@@ -121,7 +112,7 @@ def study_of(records: Sequence[RunRecord]) -> Study:
     panels = []
     for name, by_x in groups.items():
         xs = sorted(by_x) if all(map(_is_number, by_x)) else by_x
-        cells = [_cell(x, by_x[x], policies, TIME_UNITS_NS[unit]) for x in xs]
+        cells = [_cell(x, by_x[x], policies, forms.TIME_UNITS_NS[unit]) for x in xs]
         done = [records[0] for cell in cells for records in cell.runs.values()]
         nr_cpus = done[0].result.get("nr_cpus") if done else None
         panels.append(Panel(name, nr_cpus, cells, _growths(cells, policies)))

@@ -3,8 +3,6 @@
 A table has a column a policy, or a row a policy where they do not fit beside each other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
@@ -39,13 +37,9 @@ Rows = Mapping[str, Sequence[tuple[str, Sequence[tables.Column]]]]
 """By panel: what stands beside its name, and the columns that a policy's row has of it."""
 
 
-def _wide_table(policies: Sequence[str], rows: Rows, axis: str = "", justify="left") -> Table:
+def _wide_table(policies: Sequence[str], rows: Rows, axis: str = "") -> Table:
     """A column a policy; what its row would have in several columns stands below each other."""
-    table = Table(box=box.SIMPLE)
-    table.add_column("machine", no_wrap=True)
-    table.add_column(axis, justify=justify, no_wrap=True)
-    for policy in policies:
-        table.add_column(policy, justify="right")
+    table = tables.headed(("machine", axis, *policies), left=("machine", ""), is_lined=True)
     for panel, of_panel in rows.items():
         for index, (label, columns) in enumerate(of_panel):
             texts = ([texts.get(policy, "–") for _, texts in columns] for policy in policies)
@@ -76,7 +70,7 @@ def print_study(answer: Answer) -> None:
     for name, sentence in told_panels(study, answer.metrics).items():
         tables.print_text(f"{name}: {sentence}")
     rows = _study_rows(study)
-    wide = _wide_table(study.policies, rows, study.axis or "", "right")
+    wide = _wide_table(study.policies, rows, study.axis or "")
     print_data(_study_legend(study, "below" if tables.fits(wide) else "beside"))
     if sets := told_sets(definition):
         print_data(sets)
@@ -114,8 +108,7 @@ def _study_rows(study: Study) -> Rows:
 
 
 def _study_legend(study: Study, where: str) -> str:
-    """What the table shows; it promises no interval that is not there. `where` is in which
-    direction a ratio stands from its makespan."""
+    """Promises no interval that is not there; a ratio stands `where` from its makespan."""
     first, makespans = study.policies[0], study.makespans
     ratios = [contrast.ratio for contrast in study.contrasts]
     growths = [growth for panel in study.panels for growth in panel.growth.values()]
@@ -248,8 +241,7 @@ def _metric_texts(metrics: Metrics) -> Iterator[tuple[OfPolicy, str, str]]:
 
 def _interactivity_legend(study: Study, metrics: Metrics) -> str:
     fairness = " and fairness" * bool(metrics.shares)
-    at = study.at(study.panels[0].cells[-1])
-    lines = [f"interactivity{fairness}{at}: means over runs"]
+    lines = [f"interactivity{fairness}{study.at(study.panels[0].cells[-1])}: means over runs"]
     if any("[" in text for _, _, text in _metric_texts(metrics)):
         lines[0] += " [95 % interval]"
         delays = [*metrics.latencies, *(row.delays for row in metrics.requests if row.delays)]

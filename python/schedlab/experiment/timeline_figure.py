@@ -73,9 +73,8 @@ def timeline_figure(timelines: Timelines, looks: Mapping[str, Look]) -> go.Figur
     style = layout("", "", 16)
     axis = style.pop("xaxis")
     style.pop("yaxis")
-    figure.update_layout(style)
     figure.update_layout(
-        barmode="overlay",
+        style, barmode="overlay",
         # With a gap and a colour that is not opaque, Plotly leaves bars as short as they are; else
         # each would be widened to a pixel, and what is drawn last would hide what it stands beside.
         bargap=0.1,

@@ -4,8 +4,6 @@ A run is a pure function, so what a store leaves out, because it is large, is ma
 somebody wants to look at it: only as much as fits into a figure.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -104,7 +102,7 @@ class Timelines:
 
 
 def of_study(
-    study: Study,
+    study: "Study",
     cells: Callable[[], Sequence[Cell]],
     wish: Wish = ANY,
     tell: Callable[[str], None] = lambda note: None,
@@ -130,7 +128,7 @@ def of_study(
         return None
 
 
-def choose(study: Study, wish: Wish = ANY) -> RunPair:
+def choose(study: "Study", wish: Wish = ANY) -> RunPair:
     """The runs to look at; raises as `of_study`."""
     cells = [(panel, cell) for panel in study.panels for cell in panel.cells if cell.runs]
     firsts = [next(iter(cell.runs.values()))[0] for _, cell in cells]

@@ -8,8 +8,6 @@ Two simulated times whose runs have the same seeds are compared seed by seed (co
 numbers), any others as independent samples.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -93,8 +91,7 @@ def judge(definition: Mapping, study: Study) -> list[Judged]:
     `definition` is that of an `Experiment`, or what a store has of it; without claims in it the
     runs are not looked at.
     """
-    claims = definition.get("claims") or ()
-    if not claims:
+    if not (claims := definition.get("claims")):
         return []
     runs = _Runs(definition, study)
     judged = []
@@ -133,13 +130,11 @@ class _Runs:
         That is the time in the place `over`, times the parts that each CPU has where it is ideal;
         of a time alone it is the published one of its own place.
         """
-        records = self.runs.get(_key(of))
-        if not records:
+        if not (records := self.runs.get(_key(of))):
             return None
         if claim["share_of_nice"] is not None:
             shares = self.shares.get(_key(of), ())
-            got = [share.got for share in shares if share.nice == claim["share_of_nice"]]
-            if not got:
+            if not (got := [share.got for share in shares if share.nice == claim["share_of_nice"]]):
                 return None
             return _finding(claim, of, (got[0].mean, got[0].low, got[0].high), claim["published"])
         parts = 1.0

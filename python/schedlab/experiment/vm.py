@@ -134,8 +134,7 @@ def random_order(cells: Sequence[Cell]) -> list[Cell]:
 def jobs(asked: int | None, choice: VmChoice | None) -> int:
     """How many runs to make at a time, if not asked for a number. Machines whose clock is ours
     would measure each other, so they run alone."""
-    is_alone = asked is None and choice and not choice.deterministic
-    return 1 if is_alone else sweep.jobs(asked)
+    return 1 if asked is None and choice and not choice.deterministic else sweep.jobs(asked)
 
 
 def choice(

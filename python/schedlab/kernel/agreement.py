@@ -134,8 +134,7 @@ def _how_left(stays: Sequence[Sequence[int]], wakeups: Sequence[Sequence]) -> li
     for from_ns, to_ns, _, pid in reversed(stays):
         left = UNKNOWN
         if pid in again_ns:
-            nr_before = bisect_left(woken[pid], to_ns)
-            is_woken = nr_before < bisect_right(woken[pid], again_ns[pid])
+            is_woken = bisect_left(woken[pid], to_ns) < bisect_right(woken[pid], again_ns[pid])
             left = BLOCKED if is_woken else PREEMPTED
         lefts.append(left)
         again_ns[pid] = from_ns
@@ -155,8 +154,7 @@ def _shares(arm: Arm) -> dict[int, float]:
 
 def story(comparison: Agreement, names: Mapping[int, str]) -> list[str]:
     """The first decision that differs and those before it, a line each; empty if there is none."""
-    at = comparison.differs_at
-    if at is None:
+    if (at := comparison.differs_at) is None:
         return []
     lines = []
     for shown in range(max(0, at - CONTEXT_DECISIONS), at + 1):

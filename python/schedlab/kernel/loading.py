@@ -22,8 +22,7 @@ STOP_WAIT_S = 35.0
 def require_kernel(sys: Path = Path("/sys"), command: Sequence[str] | None = None) -> None:
     """Raises SchedlabError if the running kernel has no sched_ext, we are not root, or a scheduler
     is attached. `command` is what sudo may be given."""
-    now = sched_ext.sched_ext(sys)
-    if now is None:
+    if (now := sched_ext.sched_ext(sys)) is None:
         raise SchedlabError(
             f"the running kernel, Linux {platform.release()}, has no sched_ext",
             "it needs Linux 6.12 or later with CONFIG_SCHED_CLASS_EXT=y; `schedlab doctor` tells"

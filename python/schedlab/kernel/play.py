@@ -40,9 +40,8 @@ class Job:
         path = f"{folder}/{workload.name}"
         self.files[path] = workload.read_bytes()
         given = {} if parameters is None else {"set": dict(parameters)}
-        given |= {"record_kib_per_cpu": self.record_kib_per_cpu}
-        given |= {"counts_instructions": self.deterministic}
-        self.add("play", workload=path, seed=seed, **given)
+        given["record_kib_per_cpu"] = self.record_kib_per_cpu
+        self.add("play", workload=path, seed=seed, counts_instructions=self.deterministic, **given)
 
     def add(self, kind: str, **work: Any) -> None:
         """Adds a piece of work, as crates/kernel/src/job.rs has it."""

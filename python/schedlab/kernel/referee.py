@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedlab import catalogue, user_file
+from schedlab.digests import attributes
 from schedlab.errors import SchedlabError
 from schedlab.kernel import agreement, platform, play, vm
 from schedlab.kernel import result as kernel_result
@@ -40,13 +41,11 @@ class ScenarioAgreement:
         compared = self.comparison
         shares = compared.shares_percent.items()
         return {
-            "policy": self.policy,
-            "scenario": self.scenario,
+            **attributes(self, "policy", "scenario"),
             "agrees": compared.agrees,
             "decisions_simulated": len(compared.simulated),
             "decisions_played": len(compared.played),
-            "differs_at": compared.differs_at,
-            "share_difference_percent": compared.share_difference_percent,
+            **attributes(compared, "differs_at", "share_difference_percent"),
             "shares_percent": {self.names[pid]: both for pid, both in shares},
             "story": agreement.story(compared, self.names),
         }

@@ -67,9 +67,7 @@ def result_of(
 def printed(records: Sequence[Mapping]) -> list[str]:
     """What policies printed (`bpf_printk`), a line each, and that there was more if there was."""
     lines = []
-    for record in records:
-        if record["record"] != "printed":
-            continue
+    for record in (one for one in records if one["record"] == "printed"):
         lines += record["lines"]
         if left_out := record["nr_left_out"]:
             lines.append(f"bpf_trace_printk: {left_out} more lines were printed and are not shown")
@@ -80,9 +78,8 @@ def failure(kind: str, message: str, hint: str = "", evidence: str = "") -> dict
     """The result of a run without metrics. What the kernel says of a policy repeats and has a
     digest, so it is kept in a store; where the machine itself died, the run is tried again."""
     repeats = kind in ("refused", "ejected", "time_limit")
-    error = {"kind": kind, "message": message, "hint": hint}
-    error |= {"evidence": evidence[-EVIDENCE_CHARACTERS_MAX:], "pid": None, "task": None}
-    error |= {"cpu": None, "at_ns": 0}
+    error = dict.fromkeys(("pid", "task", "cpu")) | {"kind": kind, "message": message, "hint": hint}
+    error |= {"evidence": evidence[-EVIDENCE_CHARACTERS_MAX:], "at_ns": 0}
     digest = digest_of([kind, message])[:DIGEST_DIGITS] if repeats else ""
     return {"status": "failed", "error": error, "digest": digest}
 

@@ -14,8 +14,7 @@ class SchedExt:
 
 def sched_ext(sys: Path = Path("/sys")) -> SchedExt | None:
     """What the running kernel tells under `sys`; None if it has no sched_ext."""
-    state = read_text(sys / "kernel/sched_ext/state")
-    if state is None:
+    if (state := read_text(sys / "kernel/sched_ext/state")) is None:
         return None
     return SchedExt(state, read_text(sys / "kernel/sched_ext/root/ops") or "")
 

@@ -69,7 +69,6 @@ class Run:
 
     @property
     def _names(self) -> dict[int, str]:
-        """The tasks' names by pid, of a run with a timeline."""
         return {int(pid): name for pid, name in self.result["timeline_names"].items()}
 
     def frame(self) -> pandas.DataFrame:
@@ -95,8 +94,7 @@ class Run:
         from schedlab.experiment.timelines import PlayedRun, Timelines
         from schedlab.report.figures import looks_of
 
-        stays = list(self.timeline()[STAY].itertuples(index=False))
-        if not stays:
+        if not (stays := list(self.timeline()[STAY].itertuples(index=False))):
             raise SchedlabError("there is nothing to draw: no task ran")
         policy, nr_cpus = self.record.policy, self.result["nr_cpus"]
         run = PlayedRun(policy, nr_cpus, stays, self._names, self.result["makespan_ns"])

@@ -1,7 +1,5 @@
 """What questions and answers share: paths, errors that speak of keywords, choice of a figure."""
 
-from __future__ import annotations
-
 import difflib
 import functools
 import inspect
@@ -113,11 +111,10 @@ def path_of(path: Path_) -> Path:
     return Path(path).expanduser()
 
 
-def chosen_figure(place: str, name: str | None, drawn: Mapping[str, go.Figure]) -> go.Figure:
+def chosen_figure(place: str, name: str | None, drawn: Mapping[str, "go.Figure"]) -> "go.Figure":
     """The figure of a name, or the first; `place` is the keyword that takes the name."""
     if not drawn:
         raise SchedlabError("there is nothing to draw: no run completed")
     if name is not None and name not in drawn:
-        known = "; ".join(map(repr, drawn))
-        raise BadValue(place, name, "has no figure", f"give one of {known}")
+        raise BadValue(place, name, "has no figure", f"give one of {'; '.join(map(repr, drawn))}")
     return drawn[name or next(iter(drawn))]

@@ -123,8 +123,8 @@ def vm(
     kernel: one of `schedlab kernels list`; by default the newest that takes policies
     deterministic: a clock that counts instructions, so that runs repeat exactly
     """
-    several = [cpus] if isinstance(cpus, int | str) else list(cpus)
-    return machines_of_vm.choice("vm", kernel, [str(one) for one in several], deterministic, [])
+    several = list(map(str, listed(cpus)))
+    return machines_of_vm.choice("vm", kernel, several, deterministic, [])
 
 
 @ours
@@ -238,10 +238,7 @@ def _options(asked: Experiment) -> dict[str, Any]:
 
 
 def _asked(given: Mapping[str, Any]) -> Experiment:
-    """The experiment of a mapping as `definition.build` takes it, but for its values.
-
-    They are as Python has them, and `until` takes the place of `until_ns`.
-    """
+    """As `definition.build`, of values as Python has them; `until` stands for `until_ns`."""
     vary, tunables = given.get("vary") or {}, given.get("set") or {}
     for what, mapping in (("vary", vary), ("tunables", tunables)):
         if not isinstance(mapping, Mapping):
@@ -277,8 +274,7 @@ def _values(name: str, given: Iterable[Any]) -> tuple[values.Value, ...]:
     hint = "give several values, as in {'groups': [1, 2, 4]} or range(25, 101, 25)"
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise BadValue(f"vary {name}", given, "is one value", hint)
-    texts = [_text(value) for value in given]
-    if not texts:
+    if not (texts := [_text(value) for value in given]):
         raise BadValue(f"vary {name}", given, "has no value", hint)
     return values.distinct_values(f"vary {name}", texts)
 

@@ -106,8 +106,7 @@ def notes(standings: Sequence[Standing]) -> Iterator[str]:
     """What must be known to read the numbers: what is not counted, and who else was on the
     machine, as far as it is known."""
     heats = [one.heat for one in standings]
-    why_not = {heat.result["counters"].get("why_not") for heat in heats} - {None, ""}
-    if why_not:
+    if why_not := {heat.result["counters"].get("why_not") for heat in heats} - {None, ""}:
         yield f"Instructions and cache misses are not counted: {'; '.join(sorted(why_not))}."
     if too_short := [
         one.heat.spec
@@ -130,8 +129,7 @@ def notes(standings: Sequence[Standing]) -> Iterator[str]:
         )
     pace = plan.own_pace(heats)
     shares = {heat.spec: heat.disturbed_share(pace) for heat in heats}
-    disturbed = [spec for spec, share in shares.items() if share > DISTURBED_SHARE]
-    if disturbed:
+    if disturbed := [spec for spec, share in shares.items() if share > DISTURBED_SHARE]:
         disturbed.sort(key=shares.__getitem__, reverse=True)
         yield (
             "Another thread had the CPU, or the other half of its core, in"

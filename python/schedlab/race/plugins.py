@@ -47,8 +47,7 @@ class Plugin:
 
 def digest_of(path: Path) -> str:
     """The digest of a file's bytes; raises SchedlabError if it cannot be read."""
-    content = user_file.read(str(path), path, user_file.MADE_BYTES_MAX)
-    return hashlib.sha256(content).hexdigest()
+    return hashlib.sha256(user_file.read(str(path), path, user_file.MADE_BYTES_MAX)).hexdigest()
 
 
 def plugins_of(files: Sequence[Path], peers: bool, tell: Tell) -> tuple[Plugin, ...]:

@@ -118,8 +118,7 @@ def _print_counters(standings: Sequence[Standing]) -> None:
         counts = (row.instructions_per_loop, row.cache_misses_per_loop)
         return " ".join(DASH if count is None else f"{count:,.1f}" for count in counts)
 
-    counted = [one for one in standings if one.heat.result["counters"]["available"]]
-    if counted:
+    if counted := [one for one in standings if one.heat.result["counters"]["available"]]:
         _print_rows(counted, text)
         print_data("instructions and cache misses a loop\n")
 
@@ -164,8 +163,7 @@ def race_json(standings: Sequence[Standing], machine: plan.Machine, rows: Sequen
 def _heat_json(standing: Standing, pace: float) -> dict:
     heat = standing.heat
     ratios = {**standing.ratios, "next_to_fastest": standing.next_to_fastest}
-    named = {"fastest": standing.fastest, "next": standing.next}
-    named |= {"best_exact_peer": standing.best_peer}
+    named = attributes(standing, "fastest", "next") | {"best_exact_peer": standing.best_peer}
     rows = []
     for row in heat.result["rows"]:
         ticks = standing.rows[row["structure"]].ticks

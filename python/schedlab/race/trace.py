@@ -34,8 +34,7 @@ def played(path: Path, queue: str | None, say: Callable[[str], None]) -> Path:
     busiest, and `say` is told which, and which others there are. Raises UnknownName if the trace
     has no such queue, SchedlabError if it cannot be read or is of one queue and `queue` is given.
     """
-    content = user_file.read(f"--trace {path}", path, user_file.MADE_BYTES_MAX)
-    if not _EVENT.search(content):
+    if not _EVENT.search(user_file.read(f"--trace {path}", path, user_file.MADE_BYTES_MAX)):
         if queue is not None:
             hint = "leave out --queue, or give what perf script or ftrace says of a kernel"
             raise SchedlabError(f"--queue {queue}: {path} is a trace of one queue", hint)

@@ -126,8 +126,7 @@ def dot_figure(
     figure = _lines(series, looks, "", y_title)
     figure.update_layout(margin_r=16)
     figure.update_traces(marker_size=12)
-    names = [escape(name) for name in points]
-    figure.update_xaxes(tickvals=names, ticktext=[label(name) for name in points])
+    figure.update_xaxes(tickvals=list(map(escape, points)), ticktext=list(map(label, points)))
     return figure.update_yaxes(range=[0, 1.06 * (y_max or max(bounds_of(series)))])
 
 
@@ -260,10 +259,9 @@ def cpu_split_figure(shares: Mapping[str, Mapping[str, float]]) -> go.Figure:
             },
             hovertemplate="%{customdata}: %{x:.2f} % " + part.replace("_", " ") + "<extra></extra>",
         )  # fmt: skip
-    figure.update_layout(layout("share of CPU time (%)", None, 16))
     figure.update_layout(
-        barmode="stack", bargap=0.34, showlegend=True, legend=legend_above(),
-        height=112 + 40 * len(names), margin={"t": 34, "l": 12},
+        layout("share of CPU time (%)", None, 16), barmode="stack", bargap=0.34, showlegend=True,
+        legend=legend_above(), height=112 + 40 * len(names), margin={"t": 34, "l": 12},
     )  # fmt: skip
     figure.update_xaxes(range=[0, 100], showline=False)
     figure.update_yaxes(

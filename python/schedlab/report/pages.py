@@ -4,8 +4,6 @@ Every page's head forbids all requests (`templates/head.html`), so a page that i
 or opened without a network shows what it showed its author.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -43,6 +41,6 @@ def write(path: str | os.PathLike[str], html: str, hint: str) -> None:
         whole_file.write(path, html)
 
 
-def script(figure: Figure) -> Markup:
+def script(figure: "Figure") -> Markup:
     """A figure as JSON for a script element, which no text in it can end."""
     return Markup(figure.to_json().replace("<", "\\u003c"))

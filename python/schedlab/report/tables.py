@@ -84,12 +84,9 @@ def rows_table(
     policies: Sequence[str], name: str, groups: Sequence[Sequence[Column]], are_broken: bool = True
 ) -> Table:
     """A row a policy, whose column is headed by `name`; with headings that may be broken."""
-    table = Table(box=box.SIMPLE)
-    table.add_column(escape(name), no_wrap=True)
     columns = [column for group in groups for column in group]
-    for heading, texts in columns:
-        shown_heading = escape(_broken(heading, texts) if are_broken else heading)
-        table.add_column(shown_heading, justify="right", no_wrap=True)
+    heads = [escape(_broken(head, texts) if are_broken else head) for head, texts in columns]
+    table = headed((escape(name), *heads), left=(escape(name),), is_lined=True)
     for policy in policies:
         table.add_row(*map(escape, (policy, *(texts.get(policy, DASH) for _, texts in columns))))
     return table

@@ -362,8 +362,7 @@ def mean_ecdf(
 
     A histogram is of one run: the largest value and the count of each class, in ascending order.
     """
-    runs = [np.asarray(run, dtype=np.float64) for run in histograms if len(run)]
-    if not runs:
+    if not (runs := [np.asarray(run, dtype=np.float64) for run in histograms if len(run)]):
         return np.empty(0), np.empty(0)
     values = np.unique(np.concatenate([run[:, 0] for run in runs]))
     shares = np.zeros(values.size)

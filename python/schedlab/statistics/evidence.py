@@ -47,7 +47,6 @@ from schedlab.statistics.independence import (
 from schedlab.statistics.method import Contest, Method, Why, choose, contests_of
 from schedlab.statistics.noise_floor import NoiseFloor, Null, noise_floor
 from schedlab.statistics.samples import Sample, positive
-from schedlab.statistics.variance import Omnibus
 
 SIGNIFICANT = 1 - estimates.CONFIDENCE
 
@@ -123,7 +122,7 @@ class Comparison:
     """That of all pairs, or of those that share no blocks."""
     why: Why
     pairs: tuple[Pair, ...]
-    omnibus: Omnibus | None
+    omnibus: variance.Omnibus | None
     """Whether all samples are alike; None where that cannot be asked."""
     independence: Mapping[str, Independence]
     """Of each sample."""

@@ -182,14 +182,12 @@ def _why(
     counted = _COUNTED_AS_WORTH * any(one.blocks_worth is not None for one in within)
     parts, details = [], []
     for method, reason in _REASONS.items():
-        titles = [one.title for one in within if one.method is method]
-        if titles:
+        if titles := [one.title for one in within if one.method is method]:
             which = f" of {' and '.join(titles)}" if len(titles) < len(contests) else ""
             parts.append(Why(f"{_TESTS[method]}{corrected}{which}{counted}", reason))
     if apart is not None:
         parts.append(replace(apart, test=f"without blocks, {apart.test}") if within else apart)
-    exchanged = [one for one in within if one.exchange_p is not None]
-    if exchanged:
+    if exchanged := [one for one in within if one.exchange_p is not None]:
         most = max(one.blocked.a.size for one in exchanged)
         ways = "every way" if most <= EXACT_BLOCKS_MAX else f"{EXCHANGES:,} random ways"
         p_texts = ", ".join(f"{one.a} {p_text(one.exchange_p)}" for one in exchanged)
@@ -218,8 +216,7 @@ def _pick(
     if method is not None:
         _refuse_impossible(method, large)
         return method, Why(_TESTS[method], "asked for", variances)
-    corrected = " with Holm's correction" if len(large) > 2 else ""
-    welch = f"{_TESTS[Method.WELCH]}{corrected}"
+    welch = _TESTS[Method.WELCH] + " with Holm's correction" * (len(large) > 2)
     if any(one.worth is not None for one in contests):
         # Neither ranks nor resampling know of runs that are worth fewer.
         return Method.WELCH, Why(welch, _OWN_VARIANCES + _COUNTED_AS_WORTH, variances)

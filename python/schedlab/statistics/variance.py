@@ -154,8 +154,7 @@ def comparison_circles(samples: Mapping[str, ArrayLike]) -> dict[str, Circle]:
     Newsletter 3, 1992, pages 27-32.
     """
     checked = finites(samples)
-    table = pooled(checked)
-    if table is None:
+    if (table := pooled(checked)) is None:
         return {}
     q = float(scipy.stats.studentized_range.ppf(CONFIDENCE, len(checked), table.df_within))
     of_one = table.variance_within

@@ -71,7 +71,6 @@ def _refuse_mismatch(database: sqlite3.Connection, here: Path, other: Path, soun
 
 
 def _measurements(database: sqlite3.Connection) -> dict[str, Taken]:
-    """Benchmarks of machines, with the surroundings that they were measured in."""
     taken = {"campaigns": CAMPAIGNS.take(database)}
     known = f"SELECT 1 FROM main.surroundings AS here WHERE {_same('theirs', SAME_SURROUNDINGS)}"
     SURROUNDINGS.take(database, rest=f"WHERE NOT EXISTS ({known})")

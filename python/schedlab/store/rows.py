@@ -52,16 +52,15 @@ class Table:
     ):
         self.name, self.unique, self.since = name, unique, since or {}
         self.columns = tuple(columns)
-        self._json, self._truths = {}, []
+        self._json = {}
+        self._truths = [column for column, kind in columns.items() if kind is bool]
         # The SQL that makes each column, by its name.
         self.definitions = {}
         for column, kind in columns.items():
             sql = kind if isinstance(kind, str) else SQL_TYPES.get(kind, "TEXT NOT NULL")
             default = f" DEFAULT '{self.since[column]}'" if column in self.since else ""
             self.definitions[column] = f"{column} {sql}{default}"
-            if kind is bool:
-                self._truths.append(column)
-            elif kind not in SQL_TYPES and not isinstance(kind, str):
+            if kind not in SQL_TYPES and not isinstance(kind, str):
                 # What JSON of this type is when it is read.
                 origin = kind if isinstance(kind, UnionType) else get_origin(kind)
                 self._json[column] = origin or kind

@@ -81,8 +81,7 @@ class RunRecord:
     @property
     def measured_on(self) -> str | None:
         """Kernel and virtual machine in words; None if the run was simulated."""
-        facts = self.manifest.get("platform")
-        if facts is None:
+        if (facts := self.manifest.get("platform")) is None:
             return None
         qemu = facts["qemu"].split(" ")[0]
         how = "KVM" if facts["accelerator"] == "kvm" else "an emulated processor (TCG)"
