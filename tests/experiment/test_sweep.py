@@ -104,7 +104,9 @@ def test_the_longest_cells_start_first():
 def test_the_death_of_a_worker_ends_the_sweep_and_says_at_which_cell(policy, how):
     wanted = [cell("fifo"), cell(policy, 2), cell("bfs")]
     place = f"policy {policy} with hackbench, groups = 10 on osdl-1, seed 2"
-    with pytest.raises(ExperimentError, match=f"^the process at work on {place} .*{how}$") as told:
+    with pytest.raises(
+        ExperimentError, match=f"(?m)^the process at work on {place} .*{how}$"
+    ) as told:
         finished(wanted)
     assert told.value.hint.endswith(sweep.AGAIN_HINT)
     assert no_workers_left()
