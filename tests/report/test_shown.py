@@ -32,7 +32,8 @@ char _license[] SEC("license") = "GPL";
 
 void BPF_STRUCT_OPS(prints_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	bpf_printk("says \\033[2J\\007");
+	/* A kernel takes no such format. */
+	bpf_printk("says %s", "\\033[2J\\007");
 	scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 }
 

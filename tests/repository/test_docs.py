@@ -169,7 +169,7 @@ def interface_lists() -> dict[str, list[str]]:
         for name in ("object_calls", "operations", "world")
     }
     calls = source["object_calls"].split("pub const CALLS", 1)[1].split("\n];", 1)[0]
-    operations = source["operations"].split("const NAMES", 1)[1].split("\n];", 1)[0]
+    operations = source["operations"].split("\noperations! {", 1)[1].split("\n}", 1)[0]
     structures = source["world"].split("\nstructures! {", 1)[1].split("\n}", 1)[0]
     fields = [
         # Where a field has another name in Linux, that stands behind it.
@@ -179,7 +179,7 @@ def interface_lists() -> dict[str, list[str]]:
         if field.strip()
     ]
     return {
-        "Operations": re.findall(r'^    "(\w+)",$', operations, re.MULTILINE),
+        "Operations": re.findall(r'"(\w+)", \d;', operations),
         "Calls": re.findall(r'^    (?:    )?\(?"(\w+)"', calls, re.MULTILINE),
         "Fields": fields,
         "Constants": re.findall(r'"(SCX_\w+)"', source["world"]),

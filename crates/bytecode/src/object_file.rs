@@ -198,11 +198,6 @@ impl Object {
         if file.sections().count().max(file.symbols().count()) > ITEMS_MAX {
             return Err(ObjectError::Items(ITEMS_MAX));
         }
-        // Where sections have bytes in common, there may be more of everything than bytes.
-        let taken = file.sections().filter_map(|section| section.file_range());
-        if taken.fold(0, |sum: u64, (_, bytes)| sum.saturating_add(bytes)) > bytes.len() as u64 {
-            return Err(ObjectError::Overlap);
-        }
         let types = section_bytes(&file, ".BTF")?;
         let btf = Btf::read(types.ok_or(ObjectError::NoTypes)?)?;
         let mut reading = Reading {
@@ -221,6 +216,11 @@ impl Object {
             object.licence = String::from_utf8_lossy(text).into_owned();
         }
         reading.sections(&mut object)?;
+        // Where sections have bytes in common, there may be more of everything than bytes.
+        let taken = file.sections().filter_map(|section| section.file_range());
+        if taken.fold(0, |sum: u64, (_, bytes)| sum.saturating_add(bytes)) > bytes.len() as u64 {
+            return Err(ObjectError::Overlap);
+        }
         reading.functions(&mut object)?;
         reading.externs(&mut object)?;
         reading.maps(&mut object)?;
