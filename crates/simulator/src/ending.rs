@@ -7,11 +7,6 @@ use crate::metrics::{Ending, RunResult, Status, summarize};
 use crate::place::{Place, TaskId};
 use crate::timer::Timer;
 
-/// The most operations, ticks, timers and interrupts of a run.
-pub const EVENTS_MAX: u64 = 1 << 40;
-/// The most events at one time.
-const EVENTS_AT_ONCE_MAX: u64 = 1 << 20;
-
 impl Kernel<'_> {
     /// `scx_watchdog_timeout`
     pub fn watchdog_timeout_ns(&self) -> u64 {
@@ -140,21 +135,5 @@ impl Kernel<'_> {
         self.call_exit(kind, 0, "end of the run", "");
         let here = self.here();
         self.cpus[here].spent_ns = spent;
-    }
-
-    /// Stops a run that would not end.
-    pub fn check_limits(&mut self, at_ns: u64) {
-        self.events_at_once = if at_ns == self.event_ns { self.events_at_once + 1 } else { 0 };
-        self.event_ns = at_ns;
-        if self.events_at_once > EVENTS_AT_ONCE_MAX {
-            let message = format!(
-                "more than {EVENTS_AT_ONCE_MAX} events at {at_ns} ns: something repeats without \
-                 taking time, such as a timer of 0 ns or a CPU that kicks itself"
-            );
-            self.fail(FailureKind::Limit, message);
-        }
-        if self.metrics.events > self.events_max {
-            self.fail(FailureKind::Limit, format!("more than {} events", self.events_max));
-        }
     }
 }

@@ -7,10 +7,10 @@ use crate::channel::{Channel, Gate};
 use crate::choices::Choices;
 use crate::cpu::{Activity, Cpu, Spent};
 use crate::dispatch_queue::DispatchQueues;
-use crate::ending::EVENTS_MAX;
 use crate::failure::{FailureKind, told_number};
 use crate::flags::{WAKE_FORK, WAKE_TTWU};
 use crate::kernel::{Context, Kernel, Masks, idle_task};
+use crate::limits::Limits;
 use crate::linked::{Adopted, Mode, Refusal};
 use crate::metrics::{Metrics, RunResult, Status};
 use crate::neighbours::Neighbours;
@@ -98,11 +98,9 @@ impl<'a> Kernel<'a> {
             hz,
             sync_wakeups: machine.sync_wakeups_for(name),
             until_ns: options.until_ns.unwrap_or(NEVER_NS),
-            events_max: options.events_max.unwrap_or(EVENTS_MAX),
+            limits: Limits::new(options.events_max),
             began_ns: 0,
             distributed_cpu: 0,
-            event_ns: 0,
-            events_at_once: 0,
             next_full_check: 0,
             metrics: Metrics::new(options),
             choices: options.choices.clone().map(Choices::of),

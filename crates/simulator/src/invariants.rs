@@ -4,6 +4,7 @@
 //! known. The checks are sums over counters and cost a few nanoseconds, so they are always on.
 
 use crate::agenda::When;
+use crate::failure::FailureKind;
 use crate::kernel::Kernel;
 
 /// Events between two checks that look at every task and queue.
@@ -38,7 +39,9 @@ impl Kernel<'_> {
         // Where the order of a time's events is chosen, their turns say nothing.
         let in_order = next > when || self.choices.is_some() && next.at_ns == when.at_ns;
         assert!(in_order, "time went back: {next:?} after {when:?}");
-        self.check_limits(when.at_ns);
+        if let Some(message) = self.limits.exceeded(when.at_ns, self.metrics.events) {
+            self.fail(FailureKind::Limit, message);
+        }
         if self.metrics.events >= self.next_full_check {
             self.next_full_check = self.metrics.events + FULL_CHECK_EVERY;
             self.check_all();

@@ -11,6 +11,7 @@ use crate::choices::Choices;
 use crate::cpu::{Activity, Cpu, Spent};
 use crate::dispatch_queue::{DispatchQueues, Lock};
 use crate::failure::{Failure, FailureKind};
+use crate::limits::Limits;
 use crate::linked::Code;
 use crate::metrics::Metrics;
 use crate::neighbours::Neighbours;
@@ -153,16 +154,12 @@ pub struct Kernel<'a> {
     pub sync_wakeups: bool,
     /// Nothing happens after this time.
     pub until_ns: u64,
-    /// More events than this are a failure.
-    pub events_max: u64,
+    /// What stops a run that would not end.
+    pub limits: Limits,
     /// When the present event began.
     pub began_ns: u64,
     /// The CPU that `any_online_of` chose last.
     pub distributed_cpu: usize,
-    /// Time of the last event taken, and how many were taken at that time.
-    pub event_ns: u64,
-    /// See `event_ns`.
-    pub events_at_once: u64,
     /// Number of events at which everything is counted anew.
     pub next_full_check: u64,
     /// Which of several CPUs goes first, if that is chosen.

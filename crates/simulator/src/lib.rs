@@ -25,6 +25,7 @@ mod idle;
 mod invariants;
 mod kernel;
 mod kernel_calls;
+mod limits;
 mod linked;
 mod metrics;
 mod neighbours;
