@@ -206,6 +206,7 @@ impl Btf {
     pub(crate) fn names(&self) -> Names<'_> {
         Names::new(&self.names)
     }
+
     /// The type of this number.
     ///
     /// # Errors

@@ -39,6 +39,8 @@ const R_BPF_64_32: u32 = 10;
 
 const MAPS_SECTION: &str = ".maps";
 const LICENCE_SECTION: &str = "license";
+/// What stands before the name of a section that a loader takes only if it is asked to.
+const OPTIONAL: char = '?';
 
 /// A built object.
 #[derive(Debug, Default)]
@@ -72,6 +74,18 @@ pub struct Code {
     pub references: BTreeMap<u32, Reference>,
     /// Their lines, and those that name fields.
     pub notes: Notes,
+}
+
+impl Code {
+    /// Whether its functions may stand in a table, as an operation does.
+    pub fn has_operations(&self) -> bool {
+        required(&self.name).starts_with("struct_ops")
+    }
+
+    /// Whether they may sleep, besides.
+    pub fn may_sleep(&self) -> bool {
+        required(&self.name).starts_with("struct_ops.s")
+    }
 }
 
 /// A function: some slots of a section of code.
@@ -458,6 +472,11 @@ impl<'a> Reading<'a> {
             _ => None,
         }
     }
+}
+
+/// What a section is called without [`OPTIONAL`].
+fn required(name: &str) -> &str {
+    name.trim_start_matches(OPTIONAL)
 }
 
 fn name_of<'a>(symbol: &Symbol<'a>) -> Result<&'a str, ObjectError> {

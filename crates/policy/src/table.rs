@@ -14,10 +14,6 @@ const DISPATCH_MAX_BATCH_MAX: u64 = i32::MAX as u64;
 /// Bits of `flags` that any kernel has. Source: `SCX_OPS_ALL_FLAGS` of Linux 6.12 to 7.3.
 const FLAGS: u64 = 0x107ff;
 const ENQ_LAST: u64 = 1 << 1;
-/// How sections begin whose functions are operations, and what stands before that where a loader
-/// takes the function only if it is asked to.
-const SECTION: &str = "struct_ops";
-const OPTIONAL: char = '?';
 
 /// Refuses a table that no kernel takes; `policy` is the name of the policy, whose object it is of.
 pub(crate) fn check(policy: &str, object: &Object, table: &Table) -> Result<(), PolicyError> {
@@ -33,8 +29,7 @@ type Refusal = Option<(String, String)>;
 
 fn of_functions(object: &Object, table: &Table) -> Refusal {
     let is_no_operation = |&(_, &number): &(&String, &usize)| {
-        let section = &object.code[object.functions[number].code].name;
-        !section.trim_start_matches(OPTIONAL).starts_with(SECTION)
+        !object.code[object.functions[number].code].has_operations()
     };
     let (member, &number) = table.functions.iter().find(is_no_operation)?;
     let function = &object.functions[number];

@@ -23,10 +23,6 @@ const WATCHED_MAX: u64 = 1 << 22;
 /// allocates at once for each CPU. Source: Linux, kernel/sched/ext.c, `struct scx_dsp_ctx`, and
 /// mm/percpu-internal.h, `PCPU_MIN_UNIT_SIZE`. Linux 6.18 takes 1,023 and not 1,024, 7.3 fewer.
 const BATCH_MAX: u32 = ((32 << 10) - 16) / 32;
-/// How the sections are called whose programs may sleep.
-const SLEEPABLE: &str = "struct_ops.s";
-/// What stands before the name of a section that a loader takes only if it is asked to.
-const OPTIONAL: char = '?';
 
 impl Shown for [u64; ARGUMENTS_MAX] {
     const PARTS: &'static [Part] =
@@ -123,8 +119,7 @@ impl Linked {
             ));
         }
         let may_sleep = |&&function: &&usize| {
-            let code = copy.object.functions[function].code;
-            copy.object.code[code].name.trim_start_matches(OPTIONAL).starts_with(SLEEPABLE)
+            copy.object.code[copy.object.functions[function].code].may_sleep()
         };
         let sleepable = roots.iter().filter(may_sleep).map(|&function| number(function)).collect();
         let instructions_max =

@@ -6,7 +6,10 @@ use object::{
     Object as _, ObjectSection, ObjectSymbol, Relocation, RelocationTarget, SymbolSection,
 };
 
-use super::{Object, R_BPF_64_ABS64, Reading, Section, Table, bytes_or_zeros, kind_of, name_of};
+use super::{
+    OPTIONAL, Object, R_BPF_64_ABS64, Reading, Section, Table, bytes_or_zeros, kind_of, name_of,
+    required,
+};
 use crate::btf::{Btf, BtfError, Type, TypeId, essential_name};
 use crate::error::ObjectError;
 
@@ -31,7 +34,7 @@ impl Reading<'_> {
             let (name, at) = (name_of(&symbol)?, symbol.address());
             if let Some(of) = self.type_of(section, name) {
                 let table = table(&object.btf, name, of, at, image, targets, &mut left)?;
-                let is_optional = section.starts_with('?');
+                let is_optional = section.starts_with(OPTIONAL);
                 if is_optional { optional.push(table) } else { object.tables.push(table) }
             }
         }
@@ -66,7 +69,7 @@ impl Reading<'_> {
 
 /// Whether a section of this name holds tables of functions; a loader takes some only if asked to.
 pub(super) fn has_tables(name: &str) -> bool {
-    matches!(name.trim_start_matches('?'), ".struct_ops" | ".struct_ops.link")
+    matches!(required(name), ".struct_ops" | ".struct_ops.link")
 }
 
 fn table(
