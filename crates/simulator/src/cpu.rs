@@ -86,6 +86,26 @@ impl Cpu {
         Cpu { is_online: true, speed_permille, ..Cpu::default() }
     }
 
+    /// Accounts for what it did up to `to_ns`. What its task has computed, in thousandths of a ns of
+    /// the reference CPU.
+    pub fn account(&mut self, to_ns: u64) -> u64 {
+        let passed_ns = to_ns - self.clock_ns;
+        let spent = match self.activity {
+            Activity::Idle => Spent::Idle,
+            Activity::Work => Spent::Work,
+            Activity::Syscall => Spent::Kernel,
+            Activity::Offline => Spent::Offline,
+        };
+        self.spend(spent, passed_ns);
+        if self.activity == Activity::Work { passed_ns * self.speed_permille } else { 0 }
+    }
+
+    /// Spends time.
+    pub fn spend(&mut self, spent: Spent, ns: u64) {
+        self.clock_ns += ns;
+        self.spent_ns[spent as usize] += ns;
+    }
+
     /// The first thing that will happen to it.
     pub fn next_event(&self) -> When {
         self.ends.min(self.tick).min(self.interrupt).min(self.late)

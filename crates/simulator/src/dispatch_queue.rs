@@ -6,9 +6,7 @@
 use crate::abi;
 use crate::place::TaskId;
 use crate::visible::{Placed, Visible};
-use bytecode::errno;
 use runqueue::{Fifo, Key, Ordered};
-use std::collections::BTreeMap;
 
 /// A lock as the simulation sees it: when it is free, and in whose cache it is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,7 +49,8 @@ pub enum Standing {
 pub struct MixedOrders;
 
 impl DispatchQueue {
-    fn new(visible: &mut Visible, id: u64) -> Self {
+    /// An empty queue of this number.
+    pub fn new(visible: &mut Visible, id: u64) -> Self {
         DispatchQueue {
             view: visible.place(abi::DispatchQueueView { id, nr: 0 }),
             order: Order::Fifo(Fifo::default()),
@@ -213,122 +212,6 @@ fn walk_ordered(
     filled
 }
 
-/// All dispatch queues: those of the CPUs first, then one a node, then the policy's own.
-#[derive(Debug)]
-pub struct DispatchQueues {
-    queues: Vec<DispatchQueue>,
-    nr_cpus: usize,
-    nr_nodes: usize,
-    /// Indices of the policy's queues with small numbers.
-    small: Vec<u32>,
-    /// Indices of the policy's other queues.
-    large: BTreeMap<u64, u32>,
-}
-
-const SMALL_IDS: u64 = 4096;
-const NO_QUEUE: u32 = u32::MAX;
-
-/// The most queues there may ever be, built-in and destroyed ones included.
-pub const QUEUES_MAX: usize = 1 << 20;
-
-impl DispatchQueues {
-    /// The built-in queues of a machine.
-    pub fn new(visible: &mut Visible, nr_cpus: usize, nr_nodes: usize) -> Self {
-        let local = (0..nr_cpus).map(|cpu| LOCAL_ON | cpu as u64);
-        let built_in = local.chain((0..nr_nodes).map(|_| GLOBAL));
-        DispatchQueues {
-            queues: built_in.map(|id| DispatchQueue::new(visible, id)).collect(),
-            nr_cpus,
-            nr_nodes,
-            small: vec![NO_QUEUE; SMALL_IDS as usize],
-            large: BTreeMap::new(),
-        }
-    }
-
-    /// How many nodes the machine has.
-    pub fn nr_nodes(&self) -> usize {
-        self.nr_nodes
-    }
-
-    /// Creates a queue of the policy's; a negative error number if there is one of that number or
-    /// there have been [`QUEUES_MAX`] queues.
-    pub fn create(&mut self, visible: &mut Visible, id: u64) -> Result<(), i32> {
-        if self.find(id).is_some() {
-            return Err(-errno::EEXIST);
-        }
-        if self.queues.len() >= QUEUES_MAX {
-            return Err(-errno::ENOMEM);
-        }
-        let index = self.queues.len() as u32;
-        self.queues.push(DispatchQueue::new(visible, id));
-        match self.small.get_mut(id as usize) {
-            Some(place) if id < SMALL_IDS => *place = index,
-            _ => drop(self.large.insert(id, index)),
-        }
-        Ok(())
-    }
-
-    /// Forgets an empty queue of the policy's; its number may be used again.
-    pub fn destroy(&mut self, id: u64) {
-        if id < SMALL_IDS {
-            self.small[id as usize] = NO_QUEUE;
-        } else {
-            self.large.remove(&id);
-        }
-    }
-
-    /// Forgets all of the policy's queues, which must be empty.
-    pub fn destroy_all(&mut self) {
-        self.small.fill(NO_QUEUE);
-        self.large.clear();
-    }
-
-    /// Index of the policy's queue with this number.
-    pub fn find(&self, id: u64) -> Option<u32> {
-        if id < SMALL_IDS {
-            let index = self.small[id as usize];
-            return (index != NO_QUEUE).then_some(index);
-        }
-        self.large.get(&id).copied()
-    }
-
-    /// Index of a CPU's own queue.
-    pub fn local(&self, cpu: usize) -> u32 {
-        cpu as u32
-    }
-
-    /// Index of a node's global queue.
-    pub fn global(&self, node: usize) -> u32 {
-        debug_assert!(node < self.nr_nodes);
-        (self.nr_cpus + node) as u32
-    }
-
-    /// The node whose global queue has this index.
-    pub fn node_of(&self, index: u32) -> usize {
-        index as usize - self.nr_cpus
-    }
-
-    /// The CPU whose own queue has this index.
-    pub fn cpu_of(&self, index: u32) -> Option<usize> {
-        ((index as usize) < self.nr_cpus).then_some(index as usize)
-    }
-
-    /// The queue with this index.
-    pub fn get(&self, index: u32) -> &DispatchQueue {
-        &self.queues[index as usize]
-    }
-
-    /// The queue with this index.
-    pub fn get_mut(&mut self, index: u32) -> &mut DispatchQueue {
-        &mut self.queues[index as usize]
-    }
-
-    /// All queues.
-    pub fn all(&self) -> &[DispatchQueue] {
-        &self.queues
-    }
-}
-
 /// `SCX_DSQ_FLAG_BUILTIN`
 pub const BUILTIN: u64 = 1 << 63;
 /// `SCX_DSQ_GLOBAL`
@@ -339,3 +222,11 @@ pub const LOCAL: u64 = BUILTIN | 2;
 pub const LOCAL_ON: u64 = BUILTIN | 1 << 62;
 /// `SCX_DSQ_LOCAL_CPU_MASK`
 pub const LOCAL_CPU_MASK: u64 = 0xffff_ffff;
+
+/// What to do where there is no queue of a number.
+pub fn way_to_queue(id: u64) -> String {
+    if id & BUILTIN != 0 {
+        return String::new();
+    }
+    format!("; scx_bpf_create_dsq({id:#x}, -1) in `init` creates it")
+}

@@ -1,125 +1,126 @@
 //! How a run ends: by the watchdog, a deadlock, a limit, or because all is done.
 
 use crate::choices::Choices;
+use crate::core::Core;
 use crate::failure::FailureKind;
 use crate::kernel::Kernel;
-use crate::metrics::{Ending, RunResult, Status, summarize};
 use crate::place::{Place, TaskId};
+use crate::recorder::{Ending, RunResult, Status, summarize};
 use crate::timer::Timer;
 
 impl Kernel<'_> {
     /// `scx_watchdog_timeout`
     pub fn watchdog_timeout_ns(&self) -> u64 {
-        match self.ops.timeout_ms {
-            0 => self.machine.watchdog_ns,
-            ms => (u64::from(ms) * 1_000_000).min(self.machine.watchdog_ns),
+        match self.core.policy.timeout_ms() {
+            0 => self.core.cpus.machine().watchdog_ns,
+            ms => (u64::from(ms) * 1_000_000).min(self.core.cpus.machine().watchdog_ns),
         }
     }
 
     /// Looks for runnable tasks that have waited too long (`check_rq_for_timeouts`).
     pub fn watchdog(&mut self, now_ns: u64) {
         let timeout_ns = self.watchdog_timeout_ns();
-        self.add_timer(now_ns + timeout_ns / 2, Timer::Watchdog);
-        let stalled = (0..self.tasks.len() as TaskId).find(|&task| {
-            let state = self.tasks.state(task);
+        self.core.time.add_timer(now_ns + timeout_ns / 2, Timer::Watchdog);
+        let stalled = (0..self.core.tasks.len() as TaskId).find(|&task| {
+            let state = self.core.tasks.state(task);
             matches!(state.place, Place::Custody | Place::Queued(_))
                 && now_ns.saturating_sub(state.waiting_since_ns) > timeout_ns
         });
         let Some(task) = stalled else { return };
-        let state = self.tasks.state(task);
+        let state = self.core.tasks.state(task);
         let waited_ms = (now_ns - state.waiting_since_ns) / 1_000_000;
         let where_ = match state.place {
             Place::Queued(index) => {
-                format!("it waits in dispatch queue {:#x}", self.queues.get(index).id())
+                format!("it waits in dispatch queue {:#x}", self.core.queues.get(index).id())
             }
             _ => "the policy took it in `enqueue` and has put it into no queue since".to_owned(),
         };
         let message = format!(
             "runnable task stall ({} failed to run for {}.{:03}s); last enqueued on cpu {}: \
              {where_}",
-            self.tasks.label(task),
+            self.core.tasks.label(task),
             waited_ms / 1000,
             waited_ms % 1000,
             state.enqueued_on.map_or_else(|| "?".to_owned(), |cpu| cpu.to_string()),
         );
         let enqueued_on = state.enqueued_on;
-        self.now_ns = now_ns;
-        self.fail_about(task, FailureKind::Stall, message);
-        if let (Some(failure), Some(cpu)) = (&mut self.failure, enqueued_on) {
+        self.core.time.look_at(now_ns);
+        self.core.fail_about(task, FailureKind::Stall, message);
+        if let (Some(failure), Some(cpu)) = (self.core.recorder.failure_mut(), enqueued_on) {
             failure.cpu = Some(cpu as i32);
         }
     }
 
     /// Whether no task can ever run again.
     pub fn is_deadlocked(&self) -> bool {
-        self.nr_runnable == 0 && self.pending_timers == 0
+        self.core.tasks.nr_runnable() == 0 && !self.core.time.awaits_tasks()
     }
 
     pub fn report_deadlock(&mut self) {
-        let blocked = (0..self.tasks.len() as TaskId)
-            .find(|&task| self.tasks.state(task).place == Place::Asleep);
+        let blocked = (0..self.core.tasks.len() as TaskId)
+            .find(|&task| self.core.tasks.state(task).place == Place::Asleep);
         let Some(task) = blocked else {
-            return self.fail(FailureKind::Limit, "nothing is left to happen".to_owned());
+            return self.core.fail(FailureKind::Limit, "nothing is left to happen".to_owned());
         };
-        let state = self.tasks.state(task);
+        let state = self.core.tasks.state(task);
         let message = format!(
             "deadlock: all {} living tasks wait for each other, among them {} at step {} of its \
              program",
-            self.alive,
-            self.tasks.label(task),
+            self.core.tasks.nr_alive(),
+            self.core.tasks.label(task),
             state.pc
         );
-        self.fail_about(task, FailureKind::Deadlock, message);
+        self.core.fail_about(task, FailureKind::Deadlock, message);
     }
 
     /// Accounts for what is still going on, lets the policy say good-bye, and reports.
     pub fn finish(mut self: Box<Self>, status: Status) -> RunResult {
-        let latest_ns = self.cpus.iter().map(|cpu| cpu.clock_ns).max().unwrap_or(0);
+        let latest_ns = self.core.cpus.iter().map(|cpu| cpu.clock_ns).max().unwrap_or(0);
         let elapsed_ns = match status {
-            Status::Completed if self.alive == 0 => latest_ns,
+            Status::Completed if self.core.tasks.nr_alive() == 0 => latest_ns,
             Status::Failed => {
-                latest_ns.max(self.failure.as_ref().map_or(0, |failure| failure.at_ns))
+                let failure = self.core.recorder.failure_mut();
+                latest_ns.max(failure.map_or(0, |failure| failure.at_ns))
             }
             _ => latest_ns.max(self.until_ns),
         };
-        for cpu in 0..self.cpus.len() {
-            self.account(cpu, elapsed_ns);
+        for cpu in 0..self.core.cpus.len() {
+            self.core.account(cpu, elapsed_ns);
         }
         self.close_stays(elapsed_ns);
-        self.check_end(elapsed_ns);
-        let mut failure = self.failure.take();
-        failure.iter_mut().for_each(|failure| self.place_failure(failure));
+        self.core.check_end(elapsed_ns);
+        let mut failure = self.core.recorder.take_failure();
+        failure.iter_mut().for_each(|failure| self.core.place_failure(failure));
         self.say_goodbye(failure.is_some());
-        let last = self.failure.take().filter(|last| last.kind.is_fault());
+        let last = self.core.recorder.take_failure().filter(|last| last.kind.is_fault());
         let status = if last.is_some() { Status::Failed } else { status };
         failure = failure.or(last);
         let choices = self.choices.take().map(Choices::into_made).unwrap_or_default();
-        let queues = self.metrics.queues.take();
-        let queues = queues.map(|recorder| recorder.into_records(&self.queues));
-        let nr_restarts = self.nr_restarts;
-        let ending = Ending { status, failure, elapsed_ns, choices, nr_restarts, queues };
-        if let (Some(profiler), Some(linked)) = (&mut self.metrics.profiler, &self.code) {
+        let Core { recorder, policy, .. } = &mut self.core;
+        if let (Some(profiler), Some(linked)) = (recorder.profiler(), policy.code()) {
             profiler.add(&linked.machine);
         }
-        let kernel = *self;
-        summarize(kernel.metrics, &kernel.tasks, &kernel.cpus, ending)
+        let nr_restarts = policy.nr_restarts();
+        let ending = Ending { status, failure, elapsed_ns, choices, nr_restarts };
+        let Core { recorder, tasks, queues, cpus, .. } = self.core;
+        summarize(recorder, &tasks, &cpus, &queues, ending)
     }
 
     /// Counts what tasks were in the middle of as if it had ended now: a task that starves to the
     /// end of the run must show in the waits.
     fn close_stays(&mut self, now_ns: u64) {
-        for task in 0..self.tasks.len() as TaskId {
-            let state = self.tasks.state_mut(task);
+        for task in 0..self.core.tasks.len() as TaskId {
+            let state = self.core.tasks.state_mut(task);
             match state.place {
                 Place::Running(cpu) => {
                     let ran_ns = now_ns.saturating_sub(state.on_cpu_since_ns);
                     state.totals.run_ns += ran_ns;
-                    self.metrics.left_cpu(cpu as usize, task, ran_ns, now_ns, true);
+                    self.core.recorder.left(now_ns, cpu as usize, task, ran_ns, true);
                 }
                 Place::Custody | Place::Queued(_) => {
                     let waited_ns = now_ns.saturating_sub(state.waiting_since_ns);
                     state.totals.wait_ns += waited_ns;
-                    self.metrics.still_waits(waited_ns, state.woken);
+                    self.core.recorder.waited(waited_ns, state.woken);
                 }
                 _ => {}
             }
@@ -130,10 +131,10 @@ impl Kernel<'_> {
     fn say_goodbye(&mut self, failed: bool) {
         const UNREGISTERED: u32 = 64;
         const ERROR: u32 = 1024;
-        let spent = self.cpus[self.here()].spent_ns;
+        let spent = self.core.cpus[self.core.here()].spent_ns;
         let kind = if failed { ERROR } else { UNREGISTERED };
-        self.call_exit(kind, 0, "end of the run", "");
-        let here = self.here();
-        self.cpus[here].spent_ns = spent;
+        self.core.call_exit(kind, 0, "end of the run", "");
+        let here = self.core.here();
+        self.core.cpus[here].spent_ns = spent;
     }
 }

@@ -1,124 +1,28 @@
 //! The main loop: takes events in their order and lets CPUs act on them.
 
-use crate::Options;
-use crate::abi;
-use crate::agenda::{Agenda, NEVER_NS, Timers, When};
-use crate::channel::{Channel, Gate};
-use crate::choices::Choices;
-use crate::cpu::{Activity, Cpu, Spent};
-use crate::dispatch_queue::DispatchQueues;
+use crate::agenda::{NEVER_NS, When};
+use crate::cpu::{Activity, Spent};
 use crate::failure::{FailureKind, told_number};
 use crate::flags::{WAKE_FORK, WAKE_TTWU};
-use crate::kernel::{Context, Kernel, Masks, idle_task};
-use crate::limits::Limits;
-use crate::linked::{Adopted, Mode, Refusal};
-use crate::metrics::{Metrics, RunResult, Status};
-use crate::neighbours::Neighbours;
-use crate::observation::Event;
-use crate::operations::{Operation, Operations};
-use crate::own_kicks::OwnKicks;
-use crate::place::{Place, TaskId};
-use crate::policy_state::Given;
-use crate::prints::Prints;
+use crate::kernel::Kernel;
+use crate::operations::Operation;
+use crate::place::Place;
 use crate::program::{Outcome, Takes};
-use crate::task::Tasks;
+use crate::recorder::{RunResult, Status};
 use crate::timer::Timer;
-use crate::visible::{TASKS_MAX, Visible};
-use crate::world::world;
-use scenario::draw::Random;
-use scenario::machine::Machine;
-use scenario::workload::Workload;
 
-/// Stream of random numbers of the policy; tasks have their own, from 0 upwards.
-const POLICY_STREAM: u64 = u64::MAX;
 /// How often one interrupt looks for timers that have come due meanwhile.
 /// Source: Linux kernel/time/hrtimer.c, `hrtimer_interrupt`.
 const TIMER_ROUNDS_MAX: usize = 3;
 
-/// `SCX_OPS_KEEP_BUILTIN_IDLE`
-const KEEP_BUILTIN_IDLE: u64 = 1;
-
-/// Whether the kernel knows which CPUs are idle.
-fn tracks_idle(ops: &Operations) -> bool {
-    !ops.has(Operation::UpdateIdle) || ops.flags & KEEP_BUILTIN_IDLE != 0
-}
-
-impl<'a> Kernel<'a> {
-    /// A machine with the policy loaded and no task yet. `name` is the policy's.
-    pub fn new(
-        policy: policy::Loaded,
-        load: &'a dyn Fn() -> Result<policy::Loaded, policy::PolicyError>,
-        machine: &'a Machine,
-        workload: &'a Workload,
-        name: &str,
-        options: &Options,
-    ) -> Result<Box<Self>, Refusal> {
-        let (nr_cpus, hz, mode) = (machine.cpus.len(), machine.hz_for(name), Mode::of(options));
-        let mut visible = Visible::new(hz, nr_cpus as u32, options.strict);
-        let adopted = Adopted::new(&policy, &mut visible, world(), nr_cpus, mode)?;
-        Ok(Box::new(Kernel {
-            cpu: 0,
-            now_ns: 0,
-            tracks_idle: tracks_idle(&adopted.ops),
-            code: adopted.code,
-            load,
-            nr_restarts: 0,
-            ops: adopted.ops,
-            machine,
-            workload,
-            costs: machine.costs.clone(),
-            distances: distances(machine),
-            siblings: siblings(machine),
-            neighbours: Neighbours::new(&machine.cpus),
-            agenda: Agenda::new(nr_cpus + 1),
-            timers: Timers::new(),
-            pending_timers: 0,
-            cpus: machine.cpus.iter().map(|cpu| Cpu::new(u64::from(cpu.speed_permille))).collect(),
-            tasks: Tasks::default(),
-            idle_tasks: (0..nr_cpus).map(|cpu| idle_task(&mut visible, cpu)).collect(),
-            queues: DispatchQueues::new(&mut visible, nr_cpus, nr_nodes(machine)),
-            nr_queued: 0,
-            next_seq: 0,
-            masks: visible.place(Masks::of((0..nr_cpus).collect())),
-            context: Context::Plain,
-            buffer: Vec::new(),
-            walked: Vec::new(),
-            stranded: Vec::new(),
-            scheduling: false,
-            switching: false,
-            own_kicks: OwnKicks::default(),
-            maps: adopted.maps,
-            spin_locks: Vec::new(),
-            channels: workload.channels.iter().map(|&spec| Channel::new(spec)).collect(),
-            gates: vec![Gate::default(); workload.nr_gates as usize],
-            address_spaces: Vec::new(),
-            random: Random::new(options.seed, POLICY_STREAM),
-            prints: Prints::to(options.prints.clone()),
-            seed: options.seed,
-            hz,
-            sync_wakeups: machine.sync_wakeups_for(name),
-            until_ns: options.until_ns.unwrap_or(NEVER_NS),
-            limits: Limits::new(options.events_max),
-            began_ns: 0,
-            distributed_cpu: 0,
-            next_full_check: 0,
-            metrics: Metrics::new(options),
-            choices: options.choices.clone().map(Choices::of),
-            failure: None,
-            alive: 0,
-            nr_runnable: 0,
-            given: Given::new(&mut visible, mode),
-            visible,
-        }))
-    }
-
+impl Kernel<'_> {
     /// Runs from the first task to the end and reports.
     pub fn run(mut self: Box<Self>) -> RunResult {
         self.start();
-        let stop_ns = self.workload.stop_at_ns.unwrap_or(NEVER_NS);
+        let stop_ns = self.programs.workload().stop_at_ns.unwrap_or(NEVER_NS);
         let caller_ns = self.until_ns;
         self.until_ns = stop_ns.min(caller_ns);
-        while self.failure.is_none() && self.alive > 0 {
+        while !self.core.recorder.has_failed() && self.core.tasks.nr_alive() > 0 {
             let (when, place) = self.next_event();
             if when.at_ns > self.until_ns {
                 break;
@@ -127,18 +31,19 @@ impl<'a> Kernel<'a> {
                 self.report_deadlock();
                 break;
             }
-            if place == self.cpus.len() {
+            if place == self.core.time.timers_place() {
                 self.timer_event();
             } else {
                 self.cpu_event(place);
             }
             self.check_event(place, when);
         }
-        let status = match (&self.failure, self.alive) {
-            (Some(_), _) => Status::Failed,
-            (None, 0) => Status::Completed,
-            (None, _) if stop_ns <= caller_ns => Status::Completed,
-            (None, _) => Status::Stopped,
+        let status = if self.core.recorder.has_failed() {
+            Status::Failed
+        } else if self.core.tasks.nr_alive() == 0 || stop_ns <= caller_ns {
+            Status::Completed
+        } else {
+            Status::Stopped
         };
         self.finish(status)
     }
@@ -146,110 +51,53 @@ impl<'a> Kernel<'a> {
     // ---- beginning --------------------------------------------------------------------------
 
     fn start(&mut self) {
-        let result = self.call_init();
-        if result != 0 && self.failure.is_none() {
-            self.fail(
+        let result = self.core.call_init();
+        if result != 0 && !self.core.recorder.has_failed() {
+            self.core.fail(
                 FailureKind::PolicyExit,
                 format!("ops.init() failed ({result}){}", told_number(result)),
             );
         }
-        for place in 0..self.workload.initial.len() {
-            if self.failure.is_some() {
+        let workload = self.programs.workload();
+        for initial in &workload.initial {
+            if self.core.recorder.has_failed() {
                 return;
             }
-            let initial = &self.workload.initial[place];
-            let task = self.create_task(initial.template, None);
-            self.alive += 1;
-            self.admit(task, false);
-            self.add_timer(initial.start_at_ns, Timer::Start(task));
+            let task = self.create(initial.template, None);
+            self.core.admit(task, false);
+            self.core.time.add_timer(initial.start_at_ns, Timer::Start(task));
         }
-        for (number, change) in self.workload.changes.iter().enumerate() {
-            self.add_timer(change.at_ns, Timer::Change(number as u32));
+        for (number, change) in workload.changes.iter().enumerate() {
+            self.core.time.add_timer(change.at_ns, Timer::Change(number as u32));
         }
-        self.add_timer(self.watchdog_timeout_ns() / 2, Timer::Watchdog);
-    }
-
-    /// A new task of a template, unknown to the policy.
-    pub fn create_task(&mut self, template: u32, parent: Option<TaskId>) -> TaskId {
-        if self.tasks.len() >= TASKS_MAX {
-            self.fail(FailureKind::Limit, format!("more than {TASKS_MAX} tasks"));
-        }
-        let kind = &self.workload.templates[template as usize];
-        let mut allowed = self.mask_of_set(&kind.cpus);
-        if allowed.weight() == 0 {
-            allowed = self.masks.possible;
-        }
-        let space = self.address_space_for(kind.address_space);
-        let mm = self.visible.room.shift.show(self.address_spaces[space as usize].address());
-        let random = Random::new(self.seed, self.tasks.len() as u64);
-        let shared = (allowed == self.masks.possible).then(|| self.shown_possible());
-        let task = self.tasks.add(&mut self.visible, template, kind, &allowed, random);
-        if kind.cpus.is_none() {
-            // As the kernel's first task, and so all others: NR_CPUS, whatever there is.
-            self.tasks.seen_mut(task).nr_cpus_allowed = abi::CPUS_MAX as i32;
-        }
-        self.metrics.observe(self.now_ns, Event::Created { template, task });
-        let state = self.tasks.state_mut(task);
-        state.address_space = space;
-        state.parent = parent;
-        // As in the kernel, there is always a parent: what nobody of the workload forked came from
-        // the first CPU's idle task.
-        let parent = match parent {
-            Some(parent) => self.tasks.address(parent),
-            None => self.idle_tasks[0].address(),
-        };
-        let parent = self.visible.room.shift.show(parent);
-        let first = allowed.intersection(&self.masks.online).next().unwrap_or(0);
-        let here = self.here();
-        let seen = self.tasks.seen_mut(task);
-        seen.mm = mm;
-        seen.cpus_ptr = shared.unwrap_or(seen.cpus_ptr);
-        seen.parent = parent;
-        seen.real_parent = parent;
-        seen.cpu = if allowed.has(here) { here } else { first } as i32;
-        task
-    }
-
-    /// Index of the address space of a new task. Shared ones come first, by their number.
-    fn address_space_for(&mut self, shared: Option<u32>) -> u32 {
-        if self.address_spaces.is_empty() {
-            let numbers = self.workload.templates.iter().filter_map(|kind| kind.address_space);
-            let nr_shared = numbers.max().map_or(0, |number| number + 1);
-            let place = |id| self.visible.place(abi::AddressSpace { id });
-            self.address_spaces.extend((0..nr_shared).map(place));
-        }
-        shared.unwrap_or_else(|| {
-            let id = self.address_spaces.len() as u32;
-            self.address_spaces.push(self.visible.place(abi::AddressSpace { id }));
-            id
-        })
+        self.core.time.add_timer(self.watchdog_timeout_ns() / 2, Timer::Watchdog);
     }
 
     // ---- events -----------------------------------------------------------------------------
 
     fn cpu_event(&mut self, cpu: usize) {
-        let state = &self.cpus[cpu];
+        let state = &self.core.cpus[cpu];
         let when = state.next_event();
         if when.at_ns < state.clock_ns {
             return self.postpone(cpu, when);
         }
         if when == state.ends {
-            self.cpus[cpu].ends = When::NEVER;
-            self.enter(cpu, when.at_ns);
+            self.core.cpus[cpu].ends = When::NEVER;
+            self.core.enter(cpu, when.at_ns);
             self.conclude();
             return self.advance();
         }
         let (is_tick, is_timer) = (when == state.tick, when == state.late);
-        self.enter(cpu, when.at_ns);
-        self.metrics.events += 1;
+        self.core.enter(cpu, when.at_ns);
+        self.core.recorder.event();
         if is_tick {
             self.tick();
         } else if is_timer {
             self.late_timers();
         } else {
-            self.cpus[cpu].interrupt = When::NEVER;
-            self.charge_wake_from_idle();
-            self.cpus[cpu].need_resched = true;
+            self.core.cpus[cpu].interrupt = When::NEVER;
+            self.core.charge_wake_from_idle();
+            self.core.cpus[cpu].need_resched = true;
         }
         self.leave(when.at_ns);
     }
@@ -257,8 +105,8 @@ impl<'a> Kernel<'a> {
     /// Puts off an interrupt that falls due while its CPU is inside something that cannot be
     /// interrupted: until it is carried out, whatever else happens earlier comes first.
     fn postpone(&mut self, cpu: usize, when: When) {
-        let later = self.agenda.turn(self.cpus[cpu].clock_ns);
-        let state = &mut self.cpus[cpu];
+        let later = self.core.time.turn(self.core.cpus[cpu].clock_ns);
+        let state = &mut self.core.cpus[cpu];
         if when == state.tick {
             state.tick = later;
         } else if when == state.interrupt {
@@ -268,44 +116,42 @@ impl<'a> Kernel<'a> {
         } else {
             unreachable!("an operation ends after it began: {state:?}");
         }
-        self.publish(cpu);
+        self.core.publish(cpu);
     }
 
     /// The periodic timer interrupt (`task_tick_scx`).
     fn tick(&mut self) {
-        let cpu = self.here();
-        let period_ns = self.tick_period_ns();
-        self.cpus[cpu].tick = self.agenda.turn((self.now_ns / period_ns + 1) * period_ns);
-        self.metrics.ticks += 1;
-        self.charge(Spent::Kernel, self.costs.tick_ns);
-        let Some(task) = self.cpus[cpu].current else { return };
-        self.update_current();
-        self.call_for(Operation::Tick, task, 0);
-        if self.tasks.seen(task).scx.slice == 0 {
-            self.cpus[cpu].need_resched = true;
+        let cpu = self.core.here();
+        self.core.cpus[cpu].tick = self.core.time.next_tick();
+        self.core.recorder.tick();
+        self.core.charge(Spent::Kernel, self.core.cpus.costs().tick_ns);
+        let Some(task) = self.core.cpus[cpu].current else { return };
+        self.core.update_current();
+        self.core.call_for(Operation::Tick, task, 0);
+        if self.core.tasks.seen(task).scx.slice == 0 {
+            self.core.cpus[cpu].need_resched = true;
         }
     }
 
     fn timer_event(&mut self) {
-        let Some((when, timer)) = self.timers.take_first() else { return };
-        self.agenda.set(self.cpus.len(), self.timers.first());
+        let Some((when, timer)) = self.core.time.take_timer() else { return };
         if timer == Timer::Watchdog {
-            self.metrics.events += 1;
+            self.core.recorder.event();
             return self.watchdog(when.at_ns);
         }
         let Some(cpu) = self.cpu_of(timer) else { return };
-        let state = &mut self.cpus[cpu];
+        let state = &mut self.core.cpus[cpu];
         if when.at_ns < state.clock_ns || !state.late_timers.is_empty() {
             state.late_timers.push_back(timer);
             if state.late == When::NEVER {
-                state.late = self.agenda.turn(state.clock_ns);
-                self.publish(cpu);
+                state.late = self.core.time.turn(state.clock_ns);
+                self.core.publish(cpu);
             }
             return;
         }
-        self.metrics.events += 1;
-        self.enter(cpu, when.at_ns);
-        self.charge_wake_from_idle();
+        self.core.recorder.event();
+        self.core.enter(cpu, when.at_ns);
+        self.core.charge_wake_from_idle();
         self.expire(timer);
         if !timer.is_start() {
             self.expire_due();
@@ -318,15 +164,15 @@ impl<'a> Kernel<'a> {
     /// waits for the next round.
     fn expire_due(&mut self) {
         for _ in 0..TIMER_ROUNDS_MAX {
-            let round = self.agenda.turn(self.now_ns);
+            let round = self.core.time.turn(self.core.now_ns());
             let mut any = false;
-            while let Some((when, timer)) = self.timers.peek()
+            while let Some((when, timer)) = self.core.time.peek_timer()
                 && when < round
                 && !timer.is_start()
-                && self.cpu_of(timer) == Some(self.here())
+                && self.cpu_of(timer) == Some(self.core.here())
             {
-                self.timers.take_first();
-                self.metrics.events += 1;
+                self.core.time.take_timer();
+                self.core.recorder.event();
                 self.expire(timer);
                 any = true;
             }
@@ -334,28 +180,27 @@ impl<'a> Kernel<'a> {
                 break;
             }
         }
-        self.agenda.set(self.cpus.len(), self.timers.first());
     }
 
     /// The timers that the active CPU had no time for: the first one and, in the same interrupt,
     /// those behind it.
     fn late_timers(&mut self) {
-        let cpu = self.here();
-        self.charge_wake_from_idle();
-        let first = self.cpus[cpu].late_timers.pop_front().expect("there is a late timer");
+        let cpu = self.core.here();
+        self.core.charge_wake_from_idle();
+        let first = self.core.cpus[cpu].late_timers.pop_front().expect("there is a late timer");
         self.expire(first);
         while !first.is_start()
-            && let Some(&timer) = self.cpus[cpu].late_timers.front()
+            && let Some(&timer) = self.core.cpus[cpu].late_timers.front()
             && !timer.is_start()
         {
-            self.cpus[cpu].late_timers.pop_front();
+            self.core.cpus[cpu].late_timers.pop_front();
             self.expire(timer);
         }
-        self.cpus[cpu].late = match self.cpus[cpu].late_timers.is_empty() {
+        self.core.cpus[cpu].late = match self.core.cpus[cpu].late_timers.is_empty() {
             true => When::NEVER,
-            false => self.agenda.turn(self.now_ns),
+            false => self.core.time.turn(self.core.now_ns()),
         };
-        if !first.is_start() && self.cpus[cpu].late_timers.is_empty() {
+        if !first.is_start() && self.core.cpus[cpu].late_timers.is_empty() {
             self.expire_due();
         }
     }
@@ -364,21 +209,23 @@ impl<'a> Kernel<'a> {
     fn expire(&mut self, timer: Timer) {
         match timer {
             Timer::Policy(index, generation) => {
-                if self.maps.expiry_cpu(index, generation).is_none() {
+                if self.core.policy.maps.expiry_cpu(index, generation).is_none() {
                     return; // It was cancelled or set anew while it was late.
                 }
             }
-            Timer::Start(_) | Timer::Sleep(_) => self.pending_timers -= 1,
-            Timer::Change(_) | Timer::Affinity(..) | Timer::Watchdog => {}
+            _ => self.core.time.expired(timer),
         }
-        self.charge(Spent::Kernel, self.costs.timer_ns);
+        self.core.charge(Spent::Kernel, self.core.cpus.costs().timer_ns);
         match timer {
             Timer::Start(task) => {
-                self.tasks.state_mut(task).totals.born_at_ns = self.now_ns;
-                self.wake_up(task, WAKE_FORK);
+                self.core.tasks.state_mut(task).totals.born_at_ns = self.core.now_ns();
+                self.core.wake_up(task, WAKE_FORK);
             }
-            Timer::Sleep(task) => self.wake_up(task, WAKE_TTWU),
-            Timer::Policy(index, _) => self.call_timer(index),
+            Timer::Sleep(task) => self.core.wake_up(task, WAKE_TTWU),
+            Timer::Policy(index, _) => {
+                self.core.call_timer(index);
+                self.core.push_stranded();
+            }
             Timer::Change(number) => self.make_change(number),
             Timer::Affinity(task, number) => self.change_affinity_of(task, number),
             Timer::Watchdog => unreachable!("the watchdog belongs to no CPU"),
@@ -387,49 +234,49 @@ impl<'a> Kernel<'a> {
 
     /// Ends an interruption of the active CPU that began at `entered_ns`.
     fn leave(&mut self, entered_ns: u64) {
-        let cpu = self.here();
-        let now_ns = self.now_ns;
-        match self.cpus[cpu].activity {
+        let cpu = self.core.here();
+        let now_ns = self.core.now_ns();
+        match self.core.cpus[cpu].activity {
             Activity::Syscall => {
-                let at_ns = self.cpus[cpu].ends.at_ns + (now_ns - entered_ns);
-                self.cpus[cpu].ends = self.agenda.turn(at_ns);
-                self.publish(cpu);
+                let at_ns = self.core.cpus[cpu].ends.at_ns + (now_ns - entered_ns);
+                self.core.cpus[cpu].ends = self.core.time.turn(at_ns);
+                self.core.publish(cpu);
             }
-            Activity::Work | Activity::Idle if self.cpus[cpu].need_resched => {
-                self.cpus[cpu].ends = When::NEVER;
+            Activity::Work | Activity::Idle if self.core.cpus[cpu].need_resched => {
+                self.core.cpus[cpu].ends = When::NEVER;
                 self.advance();
             }
             Activity::Work => {
-                self.plan_end_of_work(cpu);
-                self.publish(cpu);
+                self.core.plan_end_of_work(cpu);
+                self.core.publish(cpu);
             }
-            Activity::Idle | Activity::Offline => self.publish(cpu),
+            Activity::Idle | Activity::Offline => self.core.publish(cpu),
         }
     }
 
     /// Lets the active CPU go on from the end of an operation or an interruption, as far as
     /// nothing else happens before.
     fn advance(&mut self) {
-        let cpu = self.here();
-        while self.failure.is_none() {
-            if self.cpus[cpu].need_resched && !self.is_waking_others() {
-                self.schedule();
+        let cpu = self.core.here();
+        while !self.core.recorder.has_failed() {
+            if self.core.cpus[cpu].need_resched && !self.is_waking_others() {
+                self.pick();
             }
-            let Some(task) = self.cpus[cpu].current else { break };
+            let Some(task) = self.core.cpus[cpu].current else { break };
             let Some(takes) = self.begin_operation(task) else { break };
             match takes {
                 Takes::Syscall(ns) => {
-                    self.cpus[cpu].activity = Activity::Syscall;
-                    self.cpus[cpu].ends = self.agenda.turn(self.now_ns + ns);
+                    self.core.cpus[cpu].activity = Activity::Syscall;
+                    self.core.cpus[cpu].ends = self.core.time.turn(self.core.now_ns() + ns);
                 }
                 Takes::Work => {
-                    self.cpus[cpu].activity = Activity::Work;
-                    self.plan_end_of_work(cpu);
+                    self.core.cpus[cpu].activity = Activity::Work;
+                    self.core.plan_end_of_work(cpu);
                 }
             }
-            let state = &self.cpus[cpu];
+            let state = &self.core.cpus[cpu];
             let ends_ns = state.ends.at_ns;
-            let undisturbed = ends_ns < self.agenda.earliest_beside(cpu)
+            let undisturbed = ends_ns < self.core.time.earliest_beside(cpu)
                 && ends_ns < state.tick.at_ns
                 && ends_ns < state.interrupt.at_ns
                 && ends_ns < state.late.at_ns
@@ -437,52 +284,44 @@ impl<'a> Kernel<'a> {
             if !undisturbed {
                 break;
             }
-            self.cpus[cpu].ends = When::NEVER;
-            self.account(cpu, ends_ns);
-            (self.began_ns, self.now_ns) = (ends_ns, ends_ns);
+            self.core.cpus[cpu].ends = When::NEVER;
+            self.core.account(cpu, ends_ns);
+            self.core.time.begin(cpu, ends_ns);
             self.conclude();
         }
-        self.publish(cpu);
+        self.core.publish(cpu);
+    }
+
+    /// Lets the active CPU pick a task, or go if it is to go offline.
+    fn pick(&mut self) {
+        if self.core.cpus[self.core.here()].leaves {
+            self.core.update_current();
+            return self.core.go_offline();
+        }
+        self.core.schedule();
     }
 
     /// The effect of the operation that has just ended on the active CPU.
     fn conclude(&mut self) {
-        let cpu = self.here();
-        let task = self.cpus[cpu].current.expect("an operation belongs to a task");
-        self.cpus[cpu].activity = Activity::Syscall;
+        let cpu = self.core.here();
+        let task = self.core.cpus[cpu].current.expect("an operation belongs to a task");
+        self.core.cpus[cpu].activity = Activity::Syscall;
         match self.finish_operation(task) {
             Outcome::Goes => {}
             Outcome::Blocks => {
-                self.block_current(Place::Asleep);
-                self.schedule();
+                self.core.block_current(Place::Asleep);
+                self.pick();
             }
             Outcome::Ends => {
-                self.block_current(Place::Exited);
+                self.core.block_current(Place::Exited);
                 // The kernel tells the parent first.
-                self.switching = false;
-                self.bury(task);
-                self.schedule();
-                self.forget(task);
+                self.core.picking.end();
+                if let Some(parent) = self.core.bury(task) {
+                    self.core.wake_up(parent, WAKE_TTWU);
+                }
+                self.pick();
+                self.core.forget(task);
             }
         }
     }
-}
-
-fn nr_nodes(machine: &Machine) -> usize {
-    machine.cpus.iter().map(|cpu| cpu.node as usize + 1).max().unwrap_or(1)
-}
-
-/// Distance of each pair of CPUs, row by row.
-fn distances(machine: &Machine) -> Vec<u8> {
-    let nr_cpus = machine.cpus.len();
-    let pairs = (0..nr_cpus).flat_map(|a| (0..nr_cpus).map(move |b| (a, b)));
-    pairs.map(|(a, b)| machine.distance(a, b) as u8).collect()
-}
-
-/// For each CPU the other threads of its core.
-fn siblings(machine: &Machine) -> Vec<Vec<u32>> {
-    let core = |cpu: usize| machine.cpus[cpu].core;
-    let all = 0..machine.cpus.len();
-    let others = |a| all.clone().filter(move |&b| b != a && core(b) == core(a));
-    all.clone().map(|cpu| others(cpu).map(|other| other as u32).collect()).collect()
 }

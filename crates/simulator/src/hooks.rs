@@ -1,39 +1,38 @@
 //! Calls into the policy.
 
 use crate::abi::ExitInfo;
+use crate::core::Core;
 use crate::cpu::Spent;
 use crate::failure::FailureKind;
-use crate::kernel::{Context, Kernel};
 use crate::linked::ARGUMENTS_MAX;
 use crate::operations::Operation;
 use crate::place::TaskId;
+use crate::policy_state::Context;
 use crate::visible::TASKS;
 use bytecode::{TimerCall, array_token};
 
-impl Kernel<'_> {
+impl Core<'_> {
     /// Charges an operation, and opens this kernel to calls from the policy.
     #[inline]
     fn open(&mut self, operation: Operation) {
-        self.charge(Spent::Scheduler, self.costs.hook_ns);
-        self.given.operation = operation;
-        if !self.walked.is_empty() {
+        self.charge(Spent::Scheduler, self.cpus.costs().hook_ns);
+        self.policy.given.operation = operation;
+        if self.queues.has_walks() {
             self.end_walks();
         }
-        let current = match self.cpus[self.cpu].current {
+        let (now_ns, cpu) = (self.now_ns(), self.here());
+        let current = match self.cpus[cpu].current {
             Some(task) => self.shown_task(task),
-            None => self.shown(self.idle_tasks[self.cpu].address()),
+            None => self.shown(self.tasks.address_on(cpu, None)),
         };
-        let (now_ns, cpu) = (self.now_ns, self.cpu as u32);
         let facts = &mut *self.visible.facts;
-        (facts.now_ns, facts.cpu, facts.current) = (now_ns, cpu, current);
+        (facts.now_ns, facts.cpu, facts.current) = (now_ns, cpu as u32, current);
     }
 
     /// Ends walks that an operation has left open, and the run.
     #[cold]
     fn end_walks(&mut self) {
-        for index in std::mem::take(&mut self.walked) {
-            self.queues.get_mut(index).walks -= 1;
-        }
+        self.queues.end_walks();
         self.visible.walks.clear();
         let message = "a walk over a dispatch queue was begun and not destroyed".to_owned();
         self.fail(FailureKind::BadCall, message);
@@ -50,7 +49,7 @@ impl Kernel<'_> {
 
     /// Calls an operation with these arguments; `None` if the policy does not have it.
     fn call(&mut self, operation: Operation, arguments: [u64; ARGUMENTS_MAX]) -> Option<u64> {
-        let function = self.ops.get(operation)?;
+        let function = self.policy.operation(operation)?;
         self.open(operation);
         Some(self.run_operation(function, arguments))
     }
@@ -59,7 +58,7 @@ impl Kernel<'_> {
     /// policies lack most of them.
     #[inline]
     pub fn call_for(&mut self, operation: Operation, task: TaskId, word: u64) -> Option<u64> {
-        if !self.ops.has(operation) {
+        if !self.policy.has(operation) {
             return None;
         }
         let p = self.shown_task(task);
@@ -73,7 +72,7 @@ impl Kernel<'_> {
 
     /// `ops.exit`
     pub fn call_exit(&mut self, kind: u32, exit_code: i64, reason: &str, message: &str) {
-        if !self.ops.has(Operation::Exit) {
+        if !self.policy.has(Operation::Exit) {
             return;
         }
         let visible = &mut self.visible;
@@ -101,14 +100,14 @@ impl Kernel<'_> {
 
     /// `ops.init_task`; its return value, 0 if there is none.
     pub fn call_init_task(&mut self, task: TaskId, fork: bool) -> i32 {
-        self.given.init_task.fork = fork;
-        let arguments = self.shown(self.given.init_task.address());
+        self.policy.given.init_task.fork = fork;
+        let arguments = self.shown(self.policy.given.init_task.address());
         self.call_for(Operation::InitTask, task, arguments).unwrap_or(0) as i32
     }
 
     /// `ops.exit_task`
     pub fn call_exit_task(&mut self, task: TaskId) {
-        let arguments = self.shown(self.given.exit_task.address());
+        let arguments = self.shown(self.policy.given.exit_task.address());
         self.call_for(Operation::ExitTask, task, arguments);
     }
 
@@ -124,16 +123,16 @@ impl Kernel<'_> {
         self.call_for(Operation::SetCpumask, task, mask);
     }
 
-    /// `ops.cpu_online` and `ops.cpu_offline`, with no run queue locked; whether there is one.
+    /// `ops.cpu_online` and `ops.cpu_offline`, with no run queue locked; whether there is one. It may
+    /// strand tasks.
     pub fn call_hotplug(&mut self, cpu: usize, online: bool) -> bool {
         let operation = if online { Operation::CpuOnline } else { Operation::CpuOffline };
-        if !self.ops.has(operation) {
+        if !self.policy.has(operation) {
             return false;
         }
-        self.context = Context::Unlocked;
+        self.policy.begin(Context::Unlocked);
         self.call(operation, [cpu as u64, 0, 0]);
-        self.context = Context::Plain;
-        self.push_stranded();
+        self.policy.end();
         true
     }
 
@@ -142,15 +141,15 @@ impl Kernel<'_> {
         self.call(Operation::UpdateIdle, [cpu as u64, idle.into(), 0]);
     }
 
-    /// The callback of one of the policy's timers.
+    /// The callback of one of the policy's timers. It may strand tasks.
     pub fn call_timer(&mut self, index: u32) {
-        let Some(TimerCall { callback, map, key, value }) = self.maps.timer_call(index) else {
+        let Some(TimerCall { callback, map, key, value }) = self.policy.maps.timer_call(index)
+        else {
             return;
         };
-        self.context = Context::Unlocked;
+        self.policy.begin(Context::Unlocked);
         self.open(Operation::Timer);
         self.run_callback(callback, array_token(map), key, value);
-        self.context = Context::Plain;
-        self.push_stranded();
+        self.policy.end();
     }
 }

@@ -1,168 +1,162 @@
-//! Idle CPUs: the built-in tracking of sched_ext, and how busy siblings slow each other down.
+//! Which CPUs are idle: the built-in tracking of sched_ext.
 
 use crate::abi::CpuMask;
-use crate::cpu::Activity;
-use crate::flags::WAKE_SYNC;
-use crate::kernel::Kernel;
-use crate::place::TaskId;
-use scenario::machine::Distance;
+use crate::neighbours::Neighbours;
+use crate::shown::{Part, Shown};
+use crate::visible::{Placed, Visible};
+use scenario::machine::Cpu;
+use std::mem::offset_of;
 
-impl Kernel<'_> {
-    fn whole_core_idle(&self, cpu: usize) -> bool {
+/// The CPU masks that policies read.
+#[derive(Clone, Copy, Debug)]
+pub struct Masks {
+    /// Idle CPUs.
+    pub idle_cpus: CpuMask,
+    /// CPUs whose whole core is idle.
+    pub idle_cores: CpuMask,
+    /// CPUs that are online (`cpu_online_mask`).
+    pub online: CpuMask,
+    /// All CPUs; tasks that may run everywhere point to it.
+    pub possible: CpuMask,
+}
+
+impl Shown for Masks {
+    const PARTS: &'static [Part] = &[
+        Part::of::<CpuMask>(offset_of!(Masks, idle_cpus), "the mask of idle CPUs"),
+        Part::of::<CpuMask>(offset_of!(Masks, idle_cores), "the mask of idle cores"),
+        Part::of::<CpuMask>(offset_of!(Masks, online), "the mask of online CPUs"),
+        Part::of::<CpuMask>(offset_of!(Masks, possible), "the mask of all CPUs"),
+    ];
+}
+
+impl Masks {
+    /// The masks of a machine all of whose CPUs are online and idle.
+    pub fn of(all: CpuMask) -> Self {
+        Masks { idle_cpus: all, idle_cores: all, online: all, possible: all }
+    }
+}
+
+/// Which CPUs are idle, and which are near each other.
+#[derive(Debug)]
+pub struct Idle {
+    masks: Placed<Masks>,
+    /// CPUs among which a task is kept.
+    neighbours: Neighbours,
+}
+
+impl Idle {
+    /// All of these CPUs are online and idle.
+    pub fn new(cpus: &[Cpu], visible: &mut Visible) -> Idle {
+        let all = (0..cpus.len()).collect();
+        Idle { masks: visible.place(Masks::of(all)), neighbours: Neighbours::new(cpus) }
+    }
+
+    /// The masks.
+    pub fn masks(&self) -> &Masks {
+        &self.masks
+    }
+
+    /// A CPU comes or goes.
+    pub fn set_online(&mut self, cpu: usize, online: bool) {
+        if online {
+            self.masks.online.set(cpu);
+        } else {
+            self.masks.online.clear(cpu);
+        }
+    }
+
+    /// What the CPUs that are online share is found out anew.
+    pub fn update_neighbours(&mut self) {
+        self.neighbours.update(&self.masks.online);
+    }
+
+    fn whole_core_idle(&self, cpu: usize, siblings: &[u32]) -> bool {
         let idle = &self.masks.idle_cpus;
         // A sibling that is offline is no part of the core.
         let is_idle =
             |&sibling: &u32| idle.has(sibling as usize) || !self.masks.online.has(sibling as usize);
-        idle.has(cpu) && self.siblings[cpu].iter().all(is_idle)
+        idle.has(cpu) && siblings.iter().all(is_idle)
     }
 
-    /// Marks a CPU idle.
-    pub fn mark_idle(&mut self, cpu: usize) {
+    /// Marks a CPU idle; `siblings` are the others of its core.
+    pub fn mark(&mut self, cpu: usize, siblings: &[u32]) {
         self.masks.idle_cpus.set(cpu);
-        if self.whole_core_idle(cpu) {
+        if self.whole_core_idle(cpu, siblings) {
             self.masks.idle_cores.set(cpu);
-            for &sibling in &self.siblings[cpu] {
+            for &sibling in siblings {
                 self.masks.idle_cores.set(sibling as usize);
             }
         }
     }
 
     /// Marks a CPU busy, or claimed by somebody who will make it busy.
-    pub fn mark_busy(&mut self, cpu: usize) {
+    pub fn mark_busy(&mut self, cpu: usize, siblings: &[u32]) {
         self.masks.idle_cpus.clear(cpu);
         self.masks.idle_cores.clear(cpu);
-        for &sibling in &self.siblings[cpu] {
+        for &sibling in siblings {
             self.masks.idle_cores.clear(sibling as usize);
         }
     }
 
-    /// Claims a CPU if it is idle.
-    pub fn claim_idle(&mut self, cpu: usize) -> bool {
-        let idle = self.masks.idle_cpus.has(cpu);
-        if idle {
-            self.mark_busy(cpu);
-        }
-        idle
+    /// Whether a CPU, or its whole core, is idle.
+    pub fn is_idle(&self, cpu: usize, core: bool) -> bool {
+        if core { self.masks.idle_cores.has(cpu) } else { self.masks.idle_cpus.has(cpu) }
     }
 
-    /// Claims an idle CPU of `allowed`, one with an idle core if there is such a one; only such a
-    /// one if `core_only`.
-    pub fn pick_idle(&mut self, allowed: &CpuMask, core_only: bool) -> Option<usize> {
+    /// An idle CPU of `allowed`, one with an idle core if there is such a one; only such a one if
+    /// `core_only`.
+    pub fn find(&self, allowed: &CpuMask, core_only: bool) -> Option<usize> {
         let core = allowed.intersection(&self.masks.idle_cores).next();
         let any = || allowed.intersection(&self.masks.idle_cpus).next();
-        let found = if core_only { core } else { core.or_else(any) };
-        if let Some(cpu) = found {
-            self.mark_busy(cpu);
-        }
-        found
+        if core_only { core } else { core.or_else(any) }
     }
 
-    /// The kernel's own choice of a CPU for a task that wakes up, and whether that CPU was idle
-    /// and is now claimed (`scx_bpf_select_cpu_dfl`).
-    pub fn select_cpu_default(&mut self, task: TaskId, prev: usize, wake: u64) -> (usize, bool) {
-        let allowed = self.tasks.seen(task).cpus_mask;
-        match self.select_idle(&allowed, prev, wake, false) {
-            Some(cpu) => (cpu, true),
-            None => (prev, false),
-        }
+    /// The same, the nearest to `prev` first.
+    pub fn find_near(&self, allowed: &CpuMask, prev: usize, core_only: bool) -> Option<usize> {
+        let mut near = self.neighbours.near(prev).into_iter().flatten();
+        let found = near.find_map(|near| self.find(&near.and(allowed), core_only));
+        found.or_else(|| self.find(allowed, core_only))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a core is idle if all of its CPUs are, and nearer CPUs are found before others.
+
+    use super::*;
+
+    /// Two nodes of two cores of two CPUs.
+    fn idle() -> (Visible, Idle) {
+        let cpu = |number: u32| Cpu {
+            core: number / 2,
+            cache: number / 4,
+            node: number / 4,
+            speed_permille: 1000,
+        };
+        let cpus: Vec<Cpu> = (0..8).map(cpu).collect();
+        let mut visible = Visible::new(1000, 8, false);
+        let idle = Idle::new(&cpus, &mut visible);
+        (visible, idle)
     }
 
-    /// An idle CPU of `allowed` for a task that last ran on `prev`, which is claimed, or the
-    /// waker's CPU after a synchronous wake-up: a whole idle core before a part of one, and each
-    /// time `prev`, then its cache, then its node, then any (`scx_select_cpu_dfl`).
-    pub fn select_idle(
-        &mut self,
-        allowed: &CpuMask,
-        prev: usize,
-        wake: u64,
-        core_only: bool,
-    ) -> Option<usize> {
-        if let Some(cpu) = self.select_for_sync(allowed, prev, wake) {
-            return Some(cpu);
-        }
-        let has_smt = !self.siblings[prev].is_empty();
-        if has_smt {
-            if allowed.has(prev) && self.masks.idle_cores.has(prev) {
-                self.mark_busy(prev);
-                return Some(prev);
-            }
-            if let Some(cpu) = self.pick_idle_near(allowed, prev, true) {
-                return Some(cpu);
-            }
-            if core_only {
-                return None;
-            }
-        }
-        if allowed.has(prev) && self.claim_idle(prev) {
-            return Some(prev);
-        }
-        self.pick_idle_near(allowed, prev, false)
+    #[test]
+    fn a_core_is_idle_as_long_as_all_its_cpus_are() {
+        let (_visible, mut idle) = idle();
+        idle.mark_busy(0, &[1]);
+        assert!(!idle.is_idle(1, true) && idle.is_idle(1, false) && !idle.is_idle(0, false));
+        idle.mark(0, &[1]);
+        assert!(idle.is_idle(0, true) && idle.is_idle(1, true));
     }
 
-    fn select_for_sync(&mut self, allowed: &CpuMask, prev: usize, wake: u64) -> Option<usize> {
-        let here = self.here();
-        if wake & WAKE_SYNC == 0 || !allowed.has(here) {
-            return None;
+    #[test]
+    fn near_cpus_are_found_first_and_others_then() {
+        let (_visible, mut idle) = idle();
+        let all = idle.masks().possible;
+        assert_eq!(idle.find_near(&all, 6, false), Some(4));
+        for cpu in 4..8 {
+            idle.mark_busy(cpu, &[cpu as u32 ^ 1]);
         }
-        let near = self.distance(here, prev) <= Distance::Cache as usize;
-        if near && allowed.has(prev) && self.claim_idle(prev) {
-            return Some(prev);
-        }
-        let local = self.queues.local(here);
-        let some_idle = allowed.intersection(&self.masks.idle_cpus).next().is_some();
-        let takes_over =
-            some_idle && self.queues.get(local).len() == 0 && self.cpus[here].current.is_some();
-        takes_over.then_some(here)
-    }
-
-    /// Claims an idle CPU of `allowed`, the nearest to `prev` first.
-    fn pick_idle_near(&mut self, allowed: &CpuMask, prev: usize, core_only: bool) -> Option<usize> {
-        let near = self.neighbours.near(prev);
-        let mut near = near.into_iter().flatten();
-        let found = near.find_map(|near| self.pick_idle(&near.and(allowed), core_only));
-        found.or_else(|| self.pick_idle(allowed, core_only))
-    }
-
-    /// Recomputes how fast the siblings of `cpu` compute, after it became busy or idle.
-    pub fn refresh_siblings(&mut self, cpu: usize) {
-        if self.siblings[cpu].is_empty() {
-            return;
-        }
-        let now_ns = self.now_ns;
-        self.cpus[cpu].speed_permille = self.speed_of(cpu);
-        for place in 0..self.siblings[cpu].len() {
-            let sibling = self.siblings[cpu][place] as usize;
-            self.progress_to(sibling, now_ns);
-            self.cpus[sibling].speed_permille = self.speed_of(sibling);
-            if self.cpus[sibling].activity == Activity::Work {
-                self.plan_end_of_work(sibling);
-                self.publish(sibling);
-            }
-        }
-    }
-
-    fn speed_of(&self, cpu: usize) -> u64 {
-        let alone = u64::from(self.machine.cpus[cpu].speed_permille);
-        let busy = |&sibling: &u32| self.cpus[sibling as usize].current.is_some();
-        if self.siblings[cpu].iter().any(busy) {
-            (alone * self.costs.smt_percent / 100).max(1)
-        } else {
-            alone
-        }
-    }
-
-    /// Accounts for the computing that `cpu`, not the active one, did up to `at_ns`.
-    fn progress_to(&mut self, cpu: usize, at_ns: u64) {
-        let to_ns = at_ns.min(self.cpus[cpu].ends.at_ns).max(self.cpus[cpu].clock_ns);
-        if self.cpus[cpu].activity == Activity::Work {
-            self.account(cpu, to_ns);
-        }
-    }
-
-    /// Sets when the present computation of `cpu` ends if nothing interrupts it.
-    pub fn plan_end_of_work(&mut self, cpu: usize) {
-        let Some(task) = self.cpus[cpu].current else { return };
-        let left_ns = self.tasks.state(task).left.div_ceil(self.cpus[cpu].speed_permille);
-        self.cpus[cpu].ends = self.agenda.turn(self.cpus[cpu].clock_ns.saturating_add(left_ns));
+        assert_eq!(idle.find_near(&all, 6, false), Some(0));
+        assert_eq!(idle.find_near(&(4..8).collect(), 6, false), None);
     }
 }

@@ -3,12 +3,10 @@
 mod cpus;
 mod queues;
 
-pub use queues::way_to_queue;
-
+use crate::core::Core;
 use crate::failure::FailureKind;
-use crate::kernel::Kernel;
 
-impl Kernel<'_> {
+impl Core<'_> {
     /// Whether a call is allowed where it was made; a failure if not.
     fn check_call(&mut self, is_allowed: bool, message: &str) -> bool {
         if !is_allowed {
@@ -46,8 +44,8 @@ impl Kernel<'_> {
     /// A line as `trace_pipe` has it: task, CPU, seconds, message.
     pub fn print(&mut self, message: &str) {
         let cpu = self.here();
-        let (current, tasks, now_ns) = (self.cpus[cpu].current, &self.tasks, self.now_ns);
-        self.prints.print(|| {
+        let (current, tasks, now_ns) = (self.cpus[cpu].current, &self.tasks, self.now_ns());
+        self.policy.prints.print(|| {
             let task = current.map_or_else(|| "<idle>[0]".to_owned(), |task| tasks.label(task));
             let (s, ns) = (now_ns / 1_000_000_000, now_ns % 1_000_000_000);
             let message = message.trim_end();

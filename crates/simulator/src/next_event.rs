@@ -1,7 +1,7 @@
 //! Which event comes next.
 
 use crate::agenda::When;
-use crate::hotplug::BOOT_CPU;
+use crate::changes::BOOT_CPU;
 use crate::kernel::Kernel;
 use crate::timer::Timer;
 
@@ -10,17 +10,17 @@ impl Kernel<'_> {
     /// those of its time. Events of one CPU keep their order, and what belongs to no CPU comes
     /// first.
     pub fn next_event(&mut self) -> (When, usize) {
-        let first = self.agenda.first();
+        let first = self.core.time.first();
         if self.choices.is_none() || first.0 == When::NEVER {
             return first;
         }
         let at_ns = first.0.at_ns;
         // When each CPU that has something to do begins with it.
-        let mut due: Vec<(When, usize)> = (0..self.cpus.len())
-            .map(|cpu| (self.cpus[cpu].next_event(), cpu))
+        let mut due: Vec<(When, usize)> = (0..self.core.cpus.len())
+            .map(|cpu| (self.core.cpus[cpu].next_event(), cpu))
             .filter(|(when, _)| when.at_ns == at_ns)
             .collect();
-        for (when, timer) in self.timers.due_at(at_ns) {
+        for (when, timer) in self.core.time.timers_due_at(at_ns) {
             let Some(cpu) = self.cpu_of(timer) else {
                 return self.bring_forward(when);
             };
@@ -32,15 +32,16 @@ impl Kernel<'_> {
         due.sort_unstable();
         let choices = self.choices.as_mut().expect("there are choices");
         let (when, cpu) = due[choices.choose(due.len())];
-        if self.cpus[cpu].next_event() == when { (when, cpu) } else { self.bring_forward(when) }
+        if self.core.cpus[cpu].next_event() == when {
+            (when, cpu)
+        } else {
+            self.bring_forward(when)
+        }
     }
 
     /// Makes the timer that is due `when` the first of all.
     fn bring_forward(&mut self, when: When) -> (When, usize) {
-        self.timers.bring_forward(when);
-        let place = self.cpus.len();
-        self.agenda.set(place, self.timers.first());
-        (self.timers.first(), place)
+        (self.core.time.bring_forward(when), self.core.time.timers_place())
     }
 
     /// The CPU that a timer interrupts; none if it interrupts nobody, or not any more.
@@ -48,12 +49,14 @@ impl Kernel<'_> {
         let cpu = match timer {
             Timer::Watchdog => return None,
             Timer::Change(number) => return Some(self.cpu_of_change(number)),
-            Timer::Policy(index, generation) => self.maps.expiry_cpu(index, generation)?,
+            Timer::Policy(index, generation) => {
+                self.core.policy.maps.expiry_cpu(index, generation)?
+            }
             Timer::Start(task) | Timer::Sleep(task) | Timer::Affinity(task, _) => {
-                self.tasks.seen(task).cpu as usize
+                self.core.tasks.seen(task).cpu as usize
             }
         };
         // Of a CPU that goes another one takes the timers over (`hrtimers_cpu_dying`).
-        Some(if self.cpus[cpu].is_online { cpu } else { BOOT_CPU })
+        Some(if self.core.cpus[cpu].is_online { cpu } else { BOOT_CPU })
     }
 }

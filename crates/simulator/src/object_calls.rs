@@ -9,24 +9,24 @@ mod values;
 mod walks;
 
 use crate::abi::Task;
+use crate::core::Core;
 use crate::failure::FailureKind;
-use crate::kernel::Kernel;
 use crate::place::TaskId;
 use bytecode::{FaultKind, Run, Stop, Touch, Words, errno};
 pub use rules::HOLDINGS;
 
 /// A program of a policy that runs.
-pub type Calling<'r, 'k> = Run<'r, Kernel<'k>>;
+pub type Calling<'r, 'k> = Run<'r, Core<'k>>;
 /// What answers a call.
 pub type Call = fn(&mut Calling<'_, '_>, [u64; 5]) -> Result<u64, Stop>;
 
 /// All calls, helpers included. Names that older releases of Linux have stand beside the newer.
 pub const CALLS: &[(&str, Call)] = &[
     // Time, CPUs, tasks.
-    ("scx_bpf_now", |run, _| Ok(run.host.now_ns)),
-    ("bpf_ktime_get_ns", |run, _| Ok(run.host.now_ns)),
-    ("bpf_jiffies64", |run, _| Ok(run.host.now_ns / run.host.tick_period_ns())),
-    ("bpf_get_smp_processor_id", |run, _| Ok(run.host.cpu as u64)),
+    ("scx_bpf_now", |run, _| Ok(run.host.now_ns())),
+    ("bpf_ktime_get_ns", |run, _| Ok(run.host.now_ns())),
+    ("bpf_jiffies64", |run, _| Ok(run.host.now_ns() / run.host.time.tick_period_ns())),
+    ("bpf_get_smp_processor_id", |run, _| Ok(run.host.here() as u64)),
     ("scx_bpf_nr_cpu_ids", |run, _| Ok(run.host.nr_cpu_ids().into())),
     ("bpf_get_current_task_btf", |run, _| Ok(run.host.visible.facts.current)),
     ("bpf_get_current_pid_tgid", |run, _| {
@@ -50,8 +50,8 @@ pub const CALLS: &[(&str, Call)] = &[
     // As far as policies look at a run queue: its task. It holds until the next call.
     ("scx_bpf_cpu_rq", |run, [cpu, ..]| {
         let task = run.host.cpu_curr(cpu as i32);
-        run.host.given.rq.curr = run.host.visible.room.shift.show(task);
-        Ok(shown(run, run.host.given.rq.address()))
+        run.host.policy.given.rq.curr = run.host.visible.room.shift.show(task);
+        Ok(shown(run, run.host.policy.given.rq.address()))
     }),
     ("scx_bpf_cpuperf_cap", |_, _| Ok(CPUPERF_ONE)),
     ("scx_bpf_cpuperf_cur", |_, _| Ok(CPUPERF_ONE)),
@@ -64,7 +64,7 @@ pub const CALLS: &[(&str, Call)] = &[
     ("bpf_task_release", |_, _| Ok(0)),
     ("bpf_rcu_read_lock", |_, _| Ok(0)),
     ("bpf_rcu_read_unlock", |_, _| Ok(0)),
-    ("bpf_get_prandom_u32", |run, _| Ok(run.host.random.next_u64() >> 32)),
+    ("bpf_get_prandom_u32", |run, _| Ok(run.host.policy.draw() >> 32)),
     // Dispatch queues.
     ("scx_bpf_create_dsq", |run, [id, node, ..]| Ok(run.host.create_dsq(id, node as i32) as u64)),
     ("scx_bpf_destroy_dsq", |run, [id, ..]| {
@@ -147,11 +147,19 @@ pub const CALLS: &[(&str, Call)] = &[
         let allowed = masks::read(run, allowed)?;
         Ok(run.host.pick_any_cpu(&allowed, flags) as u64)
     }),
-    ("scx_bpf_get_idle_cpumask", |run, _| Ok(shown(run, &raw const run.host.masks.idle_cpus))),
-    ("scx_bpf_get_idle_smtmask", |run, _| Ok(shown(run, &raw const run.host.masks.idle_cores))),
+    ("scx_bpf_get_idle_cpumask", |run, _| {
+        Ok(shown(run, &raw const run.host.idle.masks().idle_cpus))
+    }),
+    ("scx_bpf_get_idle_smtmask", |run, _| {
+        Ok(shown(run, &raw const run.host.idle.masks().idle_cores))
+    }),
     ("scx_bpf_put_idle_cpumask", |_, _| Ok(0)),
-    ("scx_bpf_get_online_cpumask", |run, _| Ok(shown(run, &raw const run.host.masks.online))),
-    ("scx_bpf_get_possible_cpumask", |run, _| Ok(shown(run, &raw const run.host.masks.possible))),
+    ("scx_bpf_get_online_cpumask", |run, _| {
+        Ok(shown(run, &raw const run.host.idle.masks().online))
+    }),
+    ("scx_bpf_get_possible_cpumask", |run, _| {
+        Ok(shown(run, &raw const run.host.idle.masks().possible))
+    }),
     ("scx_bpf_put_cpumask", |_, _| Ok(0)),
     // Sets of CPUs.
     ("bpf_cpumask_test_cpu", masks::test_cpu),
@@ -322,7 +330,7 @@ fn insert_at(
     vtime: Option<u64>,
 ) -> Result<u64, Stop> {
     if let Some(p) = schedulable(run, p)? {
-        run.host.given.call = Some(run.place());
+        run.host.policy.given.call = Some(run.place());
         run.host.dsq_insert(p, dsq, slice, vtime, flags);
         keep_place_of_failure(run);
     }
@@ -338,7 +346,7 @@ fn move_to_local(run: &mut Calling<'_, '_>, [id, ..]: [u64; 5]) -> Result<u64, S
 /// Where a call may end the run, its place is kept if it did. Strict runs do so for every call.
 #[inline]
 fn keep_place_of_failure(run: &mut Calling<'_, '_>) {
-    if run.host.failure.is_some() && !run.host.is_strict() {
+    if run.host.recorder.has_failed() && !run.host.is_strict() {
         let place = run.place();
         run.host.failed_in_call(place);
     }

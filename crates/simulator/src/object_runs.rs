@@ -1,39 +1,35 @@
 //! Operations of a policy's object, run.
 
 use crate::abi;
+use crate::core::Core;
 use crate::failure::{Failure, FailureKind};
-use crate::kernel::Kernel;
 use crate::linked::{ARGUMENTS_MAX, Mode};
 use crate::object_calls::{CALLS, Call};
 use crate::operations::Function;
 use crate::place::TaskId;
 use crate::shown::TASK_MASK;
-use crate::visible::Placed;
 use crate::world::written_fields;
 use bytecode::{Fault, FaultKind, Host, Program, Run, Size, Stop};
 
-/// What is no policy's fault.
-const ONE_AT_A_TIME: &str = "no operation runs inside another";
-
-impl Kernel<'_> {
+impl Core<'_> {
     /// Calls an operation of an object; its answer, 0 after a fault, which ends the run.
     pub fn run_operation(&mut self, function: Function, arguments: [u64; ARGUMENTS_MAX]) -> u64 {
-        let linked = self.code.as_mut().expect(ONE_AT_A_TIME);
+        let (linked, given) = self.policy.parts();
         *linked.arguments = arguments;
         let at = self.visible.room.address(linked.arguments.address());
-        if self.given.mode == Mode::Strict {
-            self.given.arguments = (at, 8 * self.given.operation.parameters());
-            self.given.may_sleep = linked.sleepable.contains(&function.0);
+        if given.mode == Mode::Strict {
+            given.arguments = (at, 8 * given.operation.parameters());
+            given.may_sleep = linked.sleepable.contains(&function.0);
         }
         self.run_function(function.0 as usize, [at, 0, 0, 0, 0], arguments[0])
     }
 
     /// Calls what a timer calls.
     pub fn run_callback(&mut self, callback: u64, map: u64, key: u32, value: u64) {
-        let linked = self.code.as_mut().expect(ONE_AT_A_TIME);
+        let (linked, given) = self.policy.parts();
         *linked.key = key;
         let at = self.visible.room.address(linked.key.address());
-        self.given.may_sleep = false;
+        given.may_sleep = false;
         match linked.machine.program().function_at(callback) {
             Some(number) => drop(self.run_function(number, [map, at, value, 0, 0], 0)),
             None => self.fail(FailureKind::BadCall, "a timer's callback is no function".to_owned()),
@@ -43,31 +39,33 @@ impl Kernel<'_> {
     /// Calls a function; `whom` it is for is the address of a task, or is none.
     #[inline]
     fn run_function(&mut self, number: usize, arguments: [u64; 5], whom: u64) -> u64 {
-        let mut linked = self.code.take().expect(ONE_AT_A_TIME);
-        self.given.had_failed = self.failure.is_some();
+        let mut linked = self.policy.take_code();
+        self.policy.given.had_failed = self.recorder.has_failed();
         let answer = linked.machine.call(self, number, arguments).unwrap_or_else(|fault| {
             self.fault(&fault, linked.machine.program(), whom);
             0
         });
-        linked.count_watched(&mut self.given.watched);
-        if let Some(profiler) = &mut self.metrics.profiler {
-            profiler.count(self.given.operation, linked.machine.instructions());
+        linked.count_watched(&mut self.policy.given.watched);
+        if let Some(profiler) = self.recorder.profiler() {
+            profiler.count(self.policy.given.operation, linked.machine.instructions());
         }
-        self.code = Some(linked);
+        self.policy.put_code(linked);
         answer
     }
 
     /// Keeps the place of the call that ended the run.
     #[cold]
     pub fn failed_in_call(&mut self, place: u32) {
-        if !std::mem::replace(&mut self.given.had_failed, true) {
-            self.given.failed_at.get_or_insert(place);
+        if !std::mem::replace(&mut self.policy.given.had_failed, true) {
+            self.policy.given.failed_at.get_or_insert(place);
         }
     }
 
     /// Puts the place of the call that was wrong before what is said of it.
     pub fn place_failure(&self, failure: &mut Failure) {
-        let (Some(place), Some(linked)) = (self.given.failed_at, &self.code) else { return };
+        let (Some(place), Some(linked)) = (self.policy.given.failed_at, self.policy.code()) else {
+            return;
+        };
         if failure.kind.is_of_calls() {
             let place = linked.machine.program().place(place as usize);
             failure.message = format!("{place}: {}", failure.message);
@@ -91,15 +89,14 @@ impl Kernel<'_> {
         if let Some(number) = self.visible.task_number(shown) {
             return Some(self.tasks.address(number as u32));
         }
-        let mut idle = self.idle_tasks.iter().map(Placed::address);
-        idle.find(|&task| self.visible.room.address(task) == shown)
+        self.tasks.idle_at(|task| self.visible.room.address(task) == shown)
     }
 }
 
 /// Makes a call that the kernel may forbid, and names the line where it ends the run.
 #[cold]
 fn strictly(
-    run: &mut Run<'_, Kernel<'_>>,
+    run: &mut Run<'_, Core<'_>>,
     name: &str,
     answer: Call,
     arguments: [u64; 5],
@@ -107,13 +104,13 @@ fn strictly(
     if let Some(why) = run.host.forbidden(name) {
         return Err(FaultKind::Refused(why).into());
     }
-    let had_failed = run.host.failure.is_some();
+    let had_failed = run.host.recorder.has_failed();
     let answer = answer(run, arguments)?;
-    let is_placed = run.host.given.failed_at.is_some();
-    if let Some(failure) = run.host.failure.take() {
+    let is_placed = run.host.policy.given.failed_at.is_some();
+    if let Some(failure) = run.host.recorder.take_failure() {
         let is_new = !had_failed && failure.kind.is_of_calls() && !is_placed;
         let message = if is_new { run.told(&failure.message) } else { failure.message };
-        run.host.failure = Some(Failure { message, ..failure });
+        run.host.recorder.fail(Failure { message, ..failure });
     }
     Ok(answer)
 }
@@ -126,7 +123,7 @@ enum Called<'k> {
     ValueOf(&'k str),
 }
 
-impl Kernel<'_> {
+impl Core<'_> {
     /// What begins at an address, and its size in bytes.
     fn seen_at(&self, address: u64) -> Option<(Called<'_>, u64)> {
         self.visible.room.find(address, 1, false)?;
@@ -138,25 +135,28 @@ impl Kernel<'_> {
             return Some((Called::MaskOf(task as TaskId), TASK_MASK.bytes as u64));
         }
         if let Some(part) = self.visible.part_at(address) {
-            let (arguments, bytes) = self.given.arguments;
+            let (arguments, bytes) = self.policy.given.arguments;
             let bytes = if address == arguments { bytes } else { part.bytes as u64 };
             return Some((Called::Part(part.name), bytes));
         }
-        let (map, bytes) = self.maps.value_at(address)?;
+        let (map, bytes) = self.policy.maps.value_at(address)?;
         Some((Called::ValueOf(map), bytes.into()))
     }
 }
 
-impl Host for Kernel<'_> {
+impl Host for Core<'_> {
     // Where the number is known, so is what answers, and it becomes a part of its caller.
     #[inline(always)]
     fn call(run: &mut Run<'_, Self>, number: usize, arguments: [u64; 5]) -> Result<u64, Stop> {
         let (name, answer) = CALLS[number];
-        if run.host.is_strict() {
+        let answer = if run.host.is_strict() {
             strictly(run, name, answer, arguments)
         } else {
             answer(run, arguments)
-        }
+        };
+        // What the call took: the program finds the clock there.
+        run.host.visible.facts.now_ns = run.host.now_ns();
+        answer
     }
 
     fn object_at(&self, address: u64) -> Option<u64> {

@@ -1,10 +1,255 @@
-//! What a policy was given and holds: arguments, sets of CPUs.
+//! The policy that runs: its code, its operations, what it was given and what it holds.
 
 use crate::abi::{CpuMask, ExitTaskArgs, InitTaskArgs, RunQueue};
-use crate::linked::Mode;
-use crate::operations::Operation;
+use crate::dispatch_queue::Lock;
+use crate::linked::{Adopted, Code, Linked, Mode};
+use crate::operations::{Function, Operation, Operations};
+use crate::place::TaskId;
+use crate::prints::Prints;
 use crate::visible::{Placed, Visible};
+use bytecode::Maps;
+use policy::{Loaded, PolicyError};
+use scenario::draw::Random;
 use std::collections::BTreeMap;
+
+/// `ops.dispatch_max_batch` where the policy names none.
+const DISPATCH_BATCH_DEFAULT: u32 = 32;
+/// `SCX_OPS_KEEP_BUILTIN_IDLE`
+const KEEP_BUILTIN_IDLE: u64 = 1;
+/// Stream of random numbers of the policy; tasks have their own, from 0 upwards.
+const RANDOM_STREAM: u64 = u64::MAX;
+/// What is no policy's fault.
+const ONE_AT_A_TIME: &str = "no operation runs inside another";
+
+/// What `scx_bpf_dsq_insert` was asked to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Insertion {
+    /// The task.
+    pub task: TaskId,
+    /// The queue's number.
+    pub dsq: u64,
+    /// `SCX_ENQ_*`
+    pub flags: u64,
+    /// Whether the queue is ordered by virtual time.
+    pub by_vtime: bool,
+    /// The instruction of the policy that asked for it, if one did.
+    pub asked_at: Option<u32>,
+}
+
+/// Which operation of the policy is running, as far as calls depend on it.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Context {
+    /// Any other.
+    #[default]
+    Plain,
+    /// `select_cpu` or `enqueue` of this task: it may be dispatched directly.
+    Enqueueing {
+        /// The task that is being enqueued.
+        task: TaskId,
+        /// Where the policy dispatched it.
+        direct: Option<Insertion>,
+    },
+    /// `dispatch`: insertions are collected in a buffer.
+    Dispatching,
+    /// A timer's callback: no run queue is locked, so tasks may be moved between queues.
+    Unlocked,
+}
+
+/// Makes another copy of the policy.
+pub type Load<'a> = &'a dyn Fn() -> Result<Loaded, PolicyError>;
+
+/// The policy that runs.
+pub struct PolicyState<'a> {
+    code: Code,
+    ops: Operations,
+    load: Load<'a>,
+    /// Times that it was loaded again, see `restart`.
+    nr_restarts: u64,
+    /// Its maps and timers.
+    pub maps: Maps,
+    /// What it was given.
+    pub given: Given,
+    context: Context,
+    /// Insertions of the present `dispatch`.
+    buffer: Vec<Insertion>,
+    /// Locks of its own.
+    spin_locks: Vec<Lock>,
+    /// Draws of it and of nobody else.
+    random: Random,
+    /// See [`Options::prints`](crate::Options).
+    pub prints: Prints,
+}
+
+impl<'a> PolicyState<'a> {
+    /// A policy of which nothing has run.
+    pub fn new(adopted: Adopted, load: Load<'a>, given: Given, options: &crate::Options) -> Self {
+        PolicyState {
+            code: adopted.code,
+            ops: adopted.ops,
+            load,
+            nr_restarts: 0,
+            maps: adopted.maps,
+            given,
+            context: Context::Plain,
+            buffer: Vec::new(),
+            spin_locks: Vec::new(),
+            random: Random::new(options.seed, RANDOM_STREAM),
+            prints: Prints::to(options.prints.clone()),
+        }
+    }
+
+    // ---- operations -------------------------------------------------------------------------
+
+    /// The function that is this operation, if it has it.
+    #[inline]
+    pub fn operation(&self, operation: Operation) -> Option<Function> {
+        self.ops.get(operation)
+    }
+
+    /// Whether it has this operation.
+    #[inline]
+    pub fn has(&self, operation: Operation) -> bool {
+        self.ops.has(operation)
+    }
+
+    /// `ops.flags`
+    pub fn flags(&self) -> u64 {
+        self.ops.flags
+    }
+
+    /// `ops.timeout_ms`, 0 if it names none.
+    pub fn timeout_ms(&self) -> u32 {
+        self.ops.timeout_ms
+    }
+
+    /// Whether the kernel knows for it which CPUs are idle.
+    pub fn tracks_idle(&self) -> bool {
+        !self.has(Operation::UpdateIdle) || self.ops.flags & KEEP_BUILTIN_IDLE != 0
+    }
+
+    // ---- the operation that runs ------------------------------------------------------------
+
+    /// Calls depend on this from now on.
+    pub fn begin(&mut self, context: Context) {
+        self.context = context;
+    }
+
+    /// What calls depended on; they do on nothing now.
+    pub fn end(&mut self) -> Context {
+        std::mem::take(&mut self.context)
+    }
+
+    /// What calls depend on.
+    pub fn context(&self) -> Context {
+        self.context
+    }
+
+    /// Insertions that one `dispatch` may make.
+    fn batch(&self) -> usize {
+        match self.ops.dispatch_max_batch {
+            0 => DISPATCH_BATCH_DEFAULT as usize,
+            batch => batch as usize,
+        }
+    }
+
+    /// Insertions that the present `dispatch` may still make.
+    pub fn nr_slots(&self) -> usize {
+        self.batch() - self.buffer.len()
+    }
+
+    /// Keeps an insertion of the present `dispatch`.
+    pub fn keep(&mut self, insertion: Insertion) {
+        self.buffer.push(insertion);
+    }
+
+    /// Forgets the last of them; whether there was one.
+    pub fn forget_last(&mut self) -> bool {
+        self.buffer.pop().is_some()
+    }
+
+    /// Takes them, to be given back by [`PolicyState::reuse`].
+    pub fn take_buffer(&mut self) -> Vec<Insertion> {
+        std::mem::take(&mut self.buffer)
+    }
+
+    /// Room for the next ones.
+    pub fn reuse(&mut self, mut buffer: Vec<Insertion>) {
+        buffer.clear();
+        self.buffer = buffer;
+    }
+
+    /// Its next random number.
+    pub fn draw(&mut self) -> u64 {
+        self.random.next_u64()
+    }
+
+    /// One of its own locks, by number from 1; a new one is the next.
+    pub fn spin_lock(&mut self, number: u32) -> &mut Lock {
+        let at = number as usize - 1;
+        if at == self.spin_locks.len() {
+            self.spin_locks.push(Lock::default());
+        }
+        &mut self.spin_locks[at]
+    }
+
+    // ---- its code ---------------------------------------------------------------------------
+
+    /// What runs, which must be put back.
+    #[inline]
+    pub fn take_code(&mut self) -> Box<Linked> {
+        self.code.take().expect(ONE_AT_A_TIME)
+    }
+
+    /// Puts it back.
+    #[inline]
+    pub fn put_code(&mut self, code: Box<Linked>) {
+        self.code = Some(code);
+    }
+
+    /// What runs, unless an operation does.
+    pub fn code(&self) -> Option<&Linked> {
+        self.code.as_deref()
+    }
+
+    /// What runs and what it was given.
+    #[inline]
+    pub fn parts(&mut self) -> (&mut Linked, &mut Given) {
+        (self.code.as_mut().expect(ONE_AT_A_TIME), &mut self.given)
+    }
+
+    // ---- another copy -----------------------------------------------------------------------
+
+    /// Times that it was loaded again.
+    pub fn nr_restarts(&self) -> u64 {
+        self.nr_restarts
+    }
+
+    /// It is ended, to be loaded again.
+    pub fn restarts(&mut self) {
+        self.nr_restarts += 1;
+    }
+
+    /// Another copy.
+    pub fn load(&self) -> Result<Loaded, PolicyError> {
+        (self.load)()
+    }
+
+    /// What ran is gone.
+    pub fn drop_code(&mut self) -> Code {
+        self.code.take()
+    }
+
+    /// Another copy is there in place of the old one; none, and nothing is called any more.
+    pub fn replace(&mut self, adopted: Option<Adopted>) {
+        let Some(Adopted { code, ops, maps }) = adopted else {
+            self.ops = Operations::default();
+            return;
+        };
+        (self.code, self.ops, self.maps) = (code, ops, maps);
+        self.spin_locks.clear();
+        self.given.masks.forget_all();
+    }
+}
 
 /// What a policy was given and holds.
 #[derive(Debug)]

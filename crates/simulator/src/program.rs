@@ -7,16 +7,17 @@
 
 mod messages;
 
-use crate::cpu::Spent;
-use crate::failure::{FailureKind, told_number};
+use crate::channel::{Channel, Gate};
+use crate::failure::FailureKind;
 use crate::flags::{WAKE_FORK, WAKE_TTWU};
 use crate::kernel::Kernel;
 use crate::observation::Allowed;
 use crate::operations::Operation;
-use crate::place::{Place, TaskId};
-use crate::task::{NICE_WEIGHTS, Releases, nice_weight, scx_weight};
+use crate::place::TaskId;
+use crate::task::Releases;
 use crate::timer::Timer;
-use scenario::workload::{Amount, Op, Repeat};
+use scenario::draw::Random;
+use scenario::workload::{Amount, Op, Repeat, Workload};
 
 /// What the next operation of a task takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,36 @@ const RETRY: u8 = 1;
 /// The operation is over but for waking others.
 const WAKING: u8 = 2;
 
+/// What tasks do, and by what they wait for each other.
+#[derive(Debug)]
+pub struct Programs<'a> {
+    workload: &'a Workload,
+    channels: Vec<Channel>,
+    gates: Vec<Gate>,
+    /// Whether all messages wake synchronously.
+    sync_wakeups: bool,
+    /// Of the tasks' draws.
+    seed: u64,
+}
+
+impl<'a> Programs<'a> {
+    /// Those of a workload, of which nothing has run.
+    pub fn new(workload: &'a Workload, sync_wakeups: bool, seed: u64) -> Self {
+        Programs {
+            workload,
+            channels: workload.channels.iter().map(|&spec| Channel::new(spec)).collect(),
+            gates: vec![Gate::default(); workload.nr_gates as usize],
+            sync_wakeups,
+            seed,
+        }
+    }
+
+    /// The workload.
+    pub fn workload(&self) -> &'a Workload {
+        self.workload
+    }
+}
+
 impl Kernel<'_> {
     // ---- before -----------------------------------------------------------------------------
 
@@ -53,17 +84,17 @@ impl Kernel<'_> {
     /// failed.
     pub fn begin_operation(&mut self, task: TaskId) -> Option<Takes> {
         for _ in 0..INSTANT_OPS_MAX {
-            let state = self.tasks.state(task);
+            let state = self.core.tasks.state(task);
             let op = state.program.get(state.pc as usize).copied().unwrap_or(Op::Exit);
             match op {
                 Op::Loop { repeat, end } => self.enter_loop(task, repeat, end),
                 Op::End { start } => self.end_round(task, start),
                 Op::Mark => {
-                    self.metrics.mark(self.now_ns);
-                    self.tasks.state_mut(task).pc += 1;
+                    self.core.recorder.mark(self.core.now_ns());
+                    self.core.tasks.state_mut(task).pc += 1;
                 }
                 Op::Run(amount) => {
-                    let state = self.tasks.state_mut(task);
+                    let state = self.core.tasks.state_mut(task);
                     if state.phase == FIRST_TRY {
                         state.left = amount.draw(&mut state.random).saturating_mul(1000);
                         state.phase = RETRY;
@@ -75,25 +106,27 @@ impl Kernel<'_> {
                 }
                 Op::Done => {
                     self.end_request(task);
-                    self.tasks.state_mut(task).pc += 1;
+                    self.core.tasks.state_mut(task).pc += 1;
                 }
                 op => return Some(Takes::Syscall(self.duration_ns(task, op))),
             }
         }
-        let message =
-            format!("{} passed {INSTANT_OPS_MAX} operations in no time", self.tasks.label(task));
-        self.fail_about(task, FailureKind::Limit, message);
+        let message = format!(
+            "{} passed {INSTANT_OPS_MAX} operations in no time",
+            self.core.tasks.label(task)
+        );
+        self.core.fail_about(task, FailureKind::Limit, message);
         None
     }
 
     fn next_operation(&mut self, task: TaskId) {
-        let state = self.tasks.state_mut(task);
+        let state = self.core.tasks.state_mut(task);
         state.pc += 1;
         state.phase = FIRST_TRY;
     }
 
     fn enter_loop(&mut self, task: TaskId, repeat: Repeat, end: u32) {
-        let state = self.tasks.state_mut(task);
+        let state = self.core.tasks.state_mut(task);
         let rounds = match repeat {
             Repeat::Times(amount) => amount.draw(&mut state.random),
             Repeat::Forever => u64::MAX,
@@ -109,7 +142,7 @@ impl Kernel<'_> {
     }
 
     fn end_round(&mut self, task: TaskId, start: u32) {
-        let state = self.tasks.state_mut(task);
+        let state = self.core.tasks.state_mut(task);
         let Op::Loop { repeat, .. } = state.program[start as usize] else {
             unreachable!("an end points to its loop")
         };
@@ -128,9 +161,9 @@ impl Kernel<'_> {
     }
 
     fn duration_ns(&self, task: TaskId, op: Op) -> u64 {
-        let costs = &self.costs;
-        let state = self.tasks.state(task);
-        let cpu = self.here();
+        let costs = self.core.cpus.costs();
+        let state = self.core.tasks.state(task);
+        let cpu = self.core.here();
         if state.phase == WAKING {
             return 0;
         }
@@ -142,7 +175,7 @@ impl Kernel<'_> {
             }
             Op::Recv { channel, bytes } => {
                 let wanted = if state.bytes_left > 0 { state.bytes_left } else { bytes };
-                let ready = self.channels[channel as usize].content_bytes;
+                let ready = self.programs.channels[channel as usize].content_bytes;
                 let entry_ns = entry_ns + self.fetch_channel_ns(channel, cpu);
                 if ready == 0 {
                     entry_ns
@@ -170,16 +203,16 @@ impl Kernel<'_> {
 
     /// The effect of the operation that the current task has spent its time on.
     pub fn finish_operation(&mut self, task: TaskId) -> Outcome {
-        let state = self.tasks.state(task);
+        let state = self.core.tasks.state(task);
         let op = state.program.get(state.pc as usize).copied().unwrap_or(Op::Exit);
-        self.metrics.events += 1;
+        self.core.recorder.event();
         if state.phase == WAKING {
             self.wake_next(task, op);
             return Outcome::Goes;
         }
         match op {
             Op::Run(_) => {
-                if self.tasks.state(task).left > 0 {
+                if self.core.tasks.state(task).left > 0 {
                     return Outcome::Goes;
                 }
             }
@@ -188,9 +221,11 @@ impl Kernel<'_> {
                 return self.receive(task, op, channel as usize, bytes);
             }
             Op::Sleep(amount) => {
-                let ns = amount.draw(&mut self.tasks.state_mut(task).random);
+                let ns = amount.draw(&mut self.core.tasks.state_mut(task).random);
                 self.next_operation(task);
-                self.add_timer(self.now_ns.saturating_add(ns.max(1)), Timer::Sleep(task));
+                self.core
+                    .time
+                    .add_timer(self.core.now_ns().saturating_add(ns.max(1)), Timer::Sleep(task));
                 return Outcome::Blocks;
             }
             Op::Release { every, deadline_ns } => {
@@ -199,7 +234,7 @@ impl Kernel<'_> {
             }
             Op::Wake { gate } => {
                 self.next_operation(task);
-                let gate = &mut self.gates[gate as usize];
+                let gate = &mut self.programs.gates[gate as usize];
                 match gate.waiters.pop_front() {
                     Some(waiter) => self.wake_past_gate(waiter),
                     None => gate.tokens += 1,
@@ -207,14 +242,14 @@ impl Kernel<'_> {
                 return Outcome::Goes;
             }
             Op::WakeAll { gate } => {
-                let gate = &mut self.gates[gate as usize];
+                let gate = &mut self.programs.gates[gate as usize];
                 gate.open = true;
-                self.tasks.state_mut(task).to_wake = gate.waiters.len() as u32;
+                self.core.tasks.state_mut(task).to_wake = gate.waiters.len() as u32;
                 self.wake_next(task, op);
                 return Outcome::Goes;
             }
             Op::Wait { gate } => {
-                let gate = &mut self.gates[gate as usize];
+                let gate = &mut self.programs.gates[gate as usize];
                 if !gate.open && gate.tokens == 0 {
                     gate.waiters.push_back(task);
                     return Outcome::Blocks;
@@ -224,13 +259,16 @@ impl Kernel<'_> {
             Op::Yield => self.yield_current(task),
             Op::Fork { template } => self.fork(task, template),
             Op::Join => {
-                if self.tasks.state(task).children > 0 {
-                    self.tasks.state_mut(task).joining = true;
+                if self.core.tasks.state(task).children > 0 {
+                    self.core.tasks.state_mut(task).joining = true;
                     return Outcome::Blocks;
                 }
             }
-            Op::Nice(nice) => self.renice(task, i32::from(nice)),
-            Op::Affinity { set } => self.set_affinity(task, Allowed::Set(set)),
+            Op::Nice(nice) => self.core.renice(task, i32::from(nice)),
+            Op::Affinity { set } => {
+                let mask = self.core.mask_of_set(&self.programs.workload.cpu_sets[set as usize]);
+                self.core.set_affinity(task, mask, Allowed::Set(set));
+            }
             Op::Exit => return Outcome::Ends,
             Op::Loop { .. } | Op::End { .. } | Op::Mark | Op::Done => {
                 unreachable!("these take no time")
@@ -242,57 +280,58 @@ impl Kernel<'_> {
 
     /// Begins the task's next request when it is due; sleeps until then.
     fn release(&mut self, task: TaskId, every: Amount, deadline_ns: u64) -> Outcome {
-        let state = self.tasks.state_mut(task);
+        let state = self.core.tasks.state_mut(task);
         if state.releases.every.is_none() {
             state.releases.last_at_ns = state.totals.born_at_ns;
         }
         let gap_ns = every.draw(&mut state.random);
         let at_ns = state.releases.last_at_ns.saturating_add(gap_ns);
         state.releases = Releases { last_at_ns: at_ns, every: Some((every, deadline_ns)) };
-        state.request = Some(self.metrics.requests.release(task, at_ns, deadline_ns));
-        if at_ns <= self.now_ns {
+        state.request = Some(self.core.recorder.requests().release(task, at_ns, deadline_ns));
+        if at_ns <= self.core.now_ns() {
             return Outcome::Goes;
         }
-        self.add_timer(at_ns, Timer::Sleep(task));
+        self.core.time.add_timer(at_ns, Timer::Sleep(task));
         Outcome::Blocks
     }
 
     /// The request that the task works on, if there is one, is done.
     fn end_request(&mut self, task: TaskId) {
-        if let Some(request) = self.tasks.state_mut(task).request.take() {
-            let name = self.tasks.name(request.by);
-            self.metrics.requests.done(request, &name, self.now_ns);
+        if let Some(request) = self.core.tasks.state_mut(task).request.take() {
+            let name = self.core.tasks.name(request.by);
+            let now_ns = self.core.now_ns();
+            self.core.recorder.requests().done(request, &name, now_ns);
         }
     }
 
     /// Whether the active CPU's task is in an operation that has more tasks to wake up.
     pub fn is_waking_others(&self) -> bool {
-        let waking = |task| self.tasks.state(task).phase == WAKING;
-        self.cpus[self.here()].current.is_some_and(waking)
+        let waking = |task| self.core.tasks.state(task).phase == WAKING;
+        self.core.cpus[self.core.here()].current.is_some_and(waking)
     }
 
     /// Wakes up the first of those whom an operation still has to wake.
     fn wake_next(&mut self, task: TaskId, op: Op) {
-        let state = self.tasks.state_mut(task);
+        let state = self.core.tasks.state_mut(task);
         if state.to_wake > 0 {
             state.to_wake -= 1;
             match op {
                 Op::WakeAll { gate } => {
-                    if let Some(waiter) = self.gates[gate as usize].waiters.pop_front() {
+                    if let Some(waiter) = self.programs.gates[gate as usize].waiters.pop_front() {
                         self.wake_past_gate(waiter);
                     }
                 }
                 Op::Recv { channel, .. } => {
                     let last = state.last_to_wake;
                     let sync = self.sync_of(channel as usize);
-                    let senders = &mut self.channels[channel as usize].senders;
+                    let senders = &mut self.programs.channels[channel as usize].senders;
                     match senders.front().copied().filter(|&(number, _)| number <= last) {
                         Some((_, sender)) => {
                             senders.pop_front();
-                            self.wake_up(sender, WAKE_TTWU | sync);
+                            self.core.wake_up(sender, WAKE_TTWU | sync);
                         }
                         // Another receiver has woken the rest.
-                        None => self.tasks.state_mut(task).to_wake = 0,
+                        None => self.core.tasks.state_mut(task).to_wake = 0,
                     }
                 }
                 _ => unreachable!("{op:?} wakes one task at the most"),
@@ -303,7 +342,7 @@ impl Kernel<'_> {
 
     /// Ends an operation that wakes others, or the present read of it, when it has woken all.
     fn end_if_all_are_awake(&mut self, task: TaskId) {
-        let state = self.tasks.state_mut(task);
+        let state = self.core.tasks.state_mut(task);
         if state.to_wake > 0 {
             state.phase = WAKING;
         } else if state.bytes_left > 0 {
@@ -317,104 +356,36 @@ impl Kernel<'_> {
     /// A waiter has been given its token: it does not look again.
     fn wake_past_gate(&mut self, waiter: TaskId) {
         self.next_operation(waiter);
-        self.wake_up(waiter, WAKE_TTWU);
+        self.core.wake_up(waiter, WAKE_TTWU);
     }
 
     fn yield_current(&mut self, task: TaskId) {
-        self.update_current();
-        if self.call_for(Operation::Yield, task, 0).is_none() {
-            self.tasks.seen_mut(task).scx.slice = 0;
+        self.core.update_current();
+        if self.core.call_for(Operation::Yield, task, 0).is_none() {
+            self.core.tasks.seen_mut(task).scx.slice = 0;
         }
-        let cpu = self.here();
-        self.cpus[cpu].need_resched = true;
+        let cpu = self.core.here();
+        self.core.cpus[cpu].need_resched = true;
     }
 
-    /// Gives the current task another nice value (`set_user_nice`).
-    fn renice(&mut self, task: TaskId, nice: i32) {
-        let nice = nice.clamp(-20, NICE_WEIGHTS.len() as i32 - 21);
-        if self.tasks.seen(task).static_prio == 120 + nice {
-            return;
-        }
-        let weight = nice_weight(nice);
-        self.change_current(task, |kernel| {
-            let seen = kernel.tasks.seen_mut(task);
-            seen.static_prio = 120 + nice;
-            seen.normal_prio = 120 + nice;
-            seen.prio = 120 + nice;
-            seen.se.load.weight = weight;
-            seen.scx.weight = scx_weight(weight);
-            kernel.call_set_weight(task);
-        });
+    /// A new task of a template, unknown to the policy.
+    pub fn create(&mut self, template: u32, parent: Option<TaskId>) -> TaskId {
+        let kind = &self.programs.workload.templates[template as usize];
+        let random = Random::new(self.programs.seed, self.core.tasks.len() as u64);
+        self.core.create_task((template, kind), parent, random)
     }
 
     fn fork(&mut self, parent: TaskId, template: u32) {
-        let child = self.create_task(template, Some(parent));
-        self.alive += 1;
-        let state = self.tasks.state_mut(parent);
+        let child = self.create(template, Some(parent));
+        let core = &mut self.core;
+        let state = core.tasks.state_mut(parent);
         state.children += 1;
         let request = state.request;
-        self.tasks.state_mut(child).request = request;
-        self.admit(child, true);
-        if self.failure.is_none() {
-            self.tasks.state_mut(child).totals.born_at_ns = self.now_ns;
-            self.wake_up(child, WAKE_FORK);
-        }
-    }
-
-    /// A new task comes to the policy.
-    pub fn admit(&mut self, task: TaskId, fork: bool) {
-        self.tasks.seen_mut(task).start_time = self.now_ns;
-        self.introduce(task, fork);
-    }
-
-    /// Introduces a task to the policy (`scx_init_task`, `scx_enable_task`).
-    pub fn introduce(&mut self, task: TaskId, fork: bool) {
-        let result = self.call_init_task(task, fork);
-        if result != 0 {
-            let label = self.tasks.label(task);
-            let message =
-                format!("ops.init_task() failed ({result}) for {label}{}", told_number(result));
-            return self.fail_about(task, FailureKind::PolicyExit, message);
-        }
-        self.call_for(Operation::Enable, task, 0);
-        self.call_set_weight(task);
-        if !fork {
-            // The policy has not seen how its mask came about (`switching_to_scx`).
-            self.call_set_cpumask(task);
-        }
-    }
-
-    /// The books of a task that has just left its CPU for good (`exit_notify`).
-    pub fn bury(&mut self, task: TaskId) {
-        const PF_EXITING: u32 = 4;
-        self.tasks.seen_mut(task).flags |= PF_EXITING;
-        self.tasks.state_mut(task).totals.exited_at_ns = self.now_ns;
-        self.metrics.last_exit_ns = self.now_ns;
-        self.alive -= 1;
-        let Some(parent) = self.tasks.state(task).parent else { return };
-        let state = self.tasks.state_mut(parent);
-        state.children -= 1;
-        if state.children == 0 && state.joining && state.place == Place::Asleep {
-            state.joining = false;
-            self.wake_up(parent, WAKE_TTWU);
-        }
-    }
-
-    /// Tells the policy that a task is gone (`sched_ext_free`): after the switch from it, so that
-    /// `dispatch` still knows it.
-    pub fn forget(&mut self, task: TaskId) {
-        if std::mem::replace(&mut self.tasks.state_mut(task).is_forgotten, true) {
-            return; // A policy that was loaded again has never known it.
-        }
-        self.call_for(Operation::Disable, task, 0);
-        self.call_exit_task(task);
-        self.maps.forget_task(&mut self.tasks.seen_mut(task).storage);
-    }
-
-    /// Interrupts an idle CPU costs leaving its sleep state.
-    pub fn charge_wake_from_idle(&mut self) {
-        if self.cpus[self.here()].current.is_none() {
-            self.charge(Spent::Kernel, self.costs.idle_exit_ns);
+        core.tasks.state_mut(child).request = request;
+        core.admit(child, true);
+        if !core.recorder.has_failed() {
+            core.tasks.state_mut(child).totals.born_at_ns = core.time.now_ns();
+            core.wake_up(child, WAKE_FORK);
         }
     }
 }

@@ -5,8 +5,9 @@
 //! order: virtual times as they are, and in a first-in-first-out queue the number of the
 //! insertion, counted downwards for one at the head.
 
-use crate::dispatch_queue::{BUILTIN, DispatchQueues, LOCAL_CPU_MASK, LOCAL_ON};
+use crate::dispatch_queue::{BUILTIN, LOCAL_CPU_MASK, LOCAL_ON};
 use crate::place::TaskId;
+use crate::queues::Queues;
 use std::collections::BTreeMap;
 
 /// What was done to a queue.
@@ -69,7 +70,7 @@ impl QueueRecorder {
 
     /// The records of all queues that were used, the kernel's first. A policy's queue is empty
     /// when it is destroyed, so one that is created again with its number goes on in its record.
-    pub fn into_records(self, queues: &DispatchQueues) -> Vec<QueueRecord> {
+    pub fn into_records(self, queues: &Queues) -> Vec<QueueRecord> {
         let mut records: Vec<QueueRecord> = Vec::new();
         for (index, operations) in self.operations {
             let queue = name_of(queues, index);
@@ -85,7 +86,7 @@ impl QueueRecorder {
     }
 }
 
-fn name_of(queues: &DispatchQueues, index: u32) -> String {
+fn name_of(queues: &Queues, index: u32) -> String {
     let id = queues.get(index).id();
     match id {
         _ if id & LOCAL_ON == LOCAL_ON => format!("local{}", id & LOCAL_CPU_MASK),
@@ -104,7 +105,7 @@ mod tests {
     #[test]
     fn a_record_has_the_name_of_its_queue_and_outlives_it() {
         let mut visible = Visible::new(1000, 2, false);
-        let mut queues = DispatchQueues::new(&mut visible, 2, 2);
+        let mut queues = Queues::new(&mut visible, 2, 2);
         queues.create(&mut visible, 7).expect("created");
         let first = queues.find(7).expect("there");
         queues.destroy(7);

@@ -1,15 +1,16 @@
 //! How tasks get into dispatch queues and out of them.
 
+use crate::core::Core;
 use crate::cpu::{Activity, Spent};
-use crate::dispatch_queue::{BUILTIN, GLOBAL, LOCAL, LOCAL_CPU_MASK, LOCAL_ON, Standing};
+use crate::dispatch_queue::{
+    BUILTIN, GLOBAL, LOCAL, LOCAL_CPU_MASK, LOCAL_ON, MixedOrders, Standing, way_to_queue,
+};
 use crate::failure::FailureKind;
 use crate::flags;
-use crate::kernel::{Insertion, Kernel};
-use crate::kernel_calls::way_to_queue;
 use crate::place::{Place, TaskId};
-use runqueue::Key;
+use crate::policy_state::Insertion;
 
-impl Kernel<'_> {
+impl Core<'_> {
     /// Puts a task that is in no queue where the policy said; `local_cpu` is the CPU that
     /// `SCX_DSQ_LOCAL` means.
     pub fn insert(&mut self, insertion: Insertion, local_cpu: usize) {
@@ -32,7 +33,7 @@ impl Kernel<'_> {
         }
         if dsq == GLOBAL {
             let cpu = self.tasks.seen(task).cpu as usize;
-            return Some(self.queues.global(self.machine.cpus[cpu].node as usize));
+            return Some(self.queues.global(self.cpus.node(cpu)));
         }
         let cpu = match dsq & LOCAL_ON == LOCAL_ON {
             true => (dsq & LOCAL_CPU_MASK) as usize,
@@ -45,7 +46,7 @@ impl Kernel<'_> {
         let home = self.tasks.seen(task).cpu as usize;
         if cpu != home && !self.cpus[cpu].is_online {
             // CPUs may go at any time, so this is no fault of the policy's.
-            return Some(self.queues.global(self.machine.cpus[home].node as usize));
+            return Some(self.queues.global(self.cpus.node(home)));
         }
         Some(self.queues.local(cpu))
     }
@@ -62,8 +63,8 @@ impl Kernel<'_> {
     /// Ends the run by an insertion, which may have been asked for some calls ago.
     #[cold]
     fn fail_to_insert(&mut self, insertion: Insertion, kind: FailureKind, message: String) {
-        if self.failure.is_none() {
-            self.given.failed_at = insertion.asked_at;
+        if !self.recorder.has_failed() {
+            self.policy.given.failed_at = insertion.asked_at;
         }
         self.fail_about(insertion.task, kind, message);
     }
@@ -88,8 +89,8 @@ impl Kernel<'_> {
 
     #[inline]
     fn holds_lock(&self, index: u32) -> bool {
-        !self.walked.is_empty() && self.walked.contains(&index)
-            || (self.scheduling && index as usize == self.here())
+        self.queues.is_walked(index)
+            || (self.picking.is_choosing() && index as usize == self.here())
     }
 
     /// Takes a queue's lock unless this CPU holds it already.
@@ -109,21 +110,12 @@ impl Kernel<'_> {
     /// Appends a task to the queue with this index (`dispatch_enqueue`).
     pub fn push(&mut self, index: u32, task: TaskId, enq_flags: u64, by_vtime: bool) {
         self.lock_queue(index);
-        self.charge(Spent::Scheduler, self.costs.dsq_op_ns);
-        self.next_seq += 1;
-        let seq = self.next_seq;
+        self.charge(Spent::Scheduler, self.cpus.costs().dsq_op_ns);
         let vtime = self.tasks.seen(task).scx.dsq_vtime;
         let at_head = enq_flags & (flags::ENQ_HEAD | flags::ENQ_PREEMPT) != 0;
-        let queue = self.queues.get_mut(index);
-        let pushed = if by_vtime {
-            queue.push_vtime(task, Key { at: vtime as i64, arrival: seq }).map(|()| 0)
-        } else {
-            queue.push(task, at_head)
-        };
-        let address = self.visible.room.shift.show(queue.address());
-        match pushed {
-            Ok(position) => {
-                match &mut self.metrics.queues {
+        match self.queues.add(index, task, by_vtime.then_some(vtime), at_head) {
+            Ok((position, seq)) => {
+                match self.recorder.queues() {
                     Some(recorder) if by_vtime => recorder.pushed_by_vtime(index, task, vtime),
                     Some(recorder) => recorder.pushed(index, task, seq, at_head),
                     None => {}
@@ -131,17 +123,17 @@ impl Kernel<'_> {
                 let state = self.tasks.state_mut(task);
                 state.fifo_position = position;
                 state.queued_at = vtime as i64;
+                let address = self.visible.room.shift.show(self.queues.get(index).address());
                 let entity = &mut self.tasks.seen_mut(task).scx;
                 entity.dsq = address;
                 entity.dsq_seq = seq;
-                self.nr_queued += 1;
                 self.tasks.move_to(task, Place::Queued(index));
                 let tasks = &mut self.tasks;
                 self.queues
                     .get_mut(index)
                     .squeeze(|task, at| tasks.state_mut(task).fifo_position = at);
             }
-            Err(_) => {
+            Err(MixedOrders) => {
                 self.tasks.move_to(task, Place::Custody);
                 self.fail_with_mixed_orders(index, task, by_vtime);
             }
@@ -164,18 +156,11 @@ impl Kernel<'_> {
     fn entered_local(&mut self, cpu: usize, task: TaskId, enq_flags: u64) {
         self.tasks.seen_mut(task).cpu = cpu as i32;
         if self.cpus[cpu].activity == Activity::Offline {
-            // A kernel's CPU waits for the last of its tasks before it goes, and pushes it away.
-            // Operations of the policy that belong to that wait for the end of a walk.
-            if self.walked.is_empty() {
-                self.push_away(task, cpu);
-            } else {
-                self.stranded.push(task);
-            }
-            return;
+            return self.queues.strand(task);
         }
         match self.cpus[cpu].current {
             None => {
-                if !(self.scheduling && cpu == self.here()) {
+                if !(self.picking.is_choosing() && cpu == self.here()) {
                     self.resched(cpu);
                 }
             }
@@ -193,21 +178,25 @@ impl Kernel<'_> {
             unreachable!("{} is not queued", self.tasks.label(task))
         };
         self.lock_queue(index);
-        self.charge(Spent::Scheduler, self.costs.dsq_op_ns);
-        let queue = self.queues.get_mut(index);
-        let entity = &self.tasks.seen(task).scx;
+        self.unlink(index, task);
+        self.unlock_queue(index);
+    }
+
+    /// Takes a task out of this queue, whose lock the active CPU holds.
+    fn unlink(&mut self, index: u32, task: TaskId) {
+        self.charge(Spent::Scheduler, self.cpus.costs().dsq_op_ns);
+        let queue = self.queues.get(index);
+        let state = self.tasks.state(task);
         let standing = if queue.is_by_vtime() {
-            self.tasks.state(task).standing_key(entity.dsq_seq)
+            state.standing_key(self.tasks.seen(task).scx.dsq_seq)
         } else {
-            Standing::Position(self.tasks.state(task).fifo_position)
+            Standing::Position(state.fifo_position)
         };
-        if let Some(recorder) = &mut self.metrics.queues {
+        if let Some(recorder) = self.recorder.queues() {
             recorder.left(index, task, queue.first() == Some(task));
         }
-        let removed = queue.remove(standing);
-        assert_eq!(removed, task, "queue {} gave another task", queue.id());
-        self.unlock_queue(index);
-        self.nr_queued -= 1;
+        let removed = self.queues.remove(index, standing);
+        assert_eq!(removed, task, "queue {} gave another task", self.queues.get(index).id());
         self.tasks.seen_mut(task).scx.dsq = std::ptr::null_mut();
         self.tasks.move_to(task, Place::Moving);
     }
@@ -222,16 +211,12 @@ impl Kernel<'_> {
         self.lock_queue(index);
         let (found, steps) = self.first_allowed(index, cpu);
         self.charge(Spent::Scheduler, self.scan_ns(steps - 1, index));
-        let Some(task) = found else {
-            self.unlock_queue(index);
-            return false;
-        };
-        self.walked.push(index); // So that the lock is not taken twice.
-        self.unqueue(task);
-        self.walked.pop();
+        if let Some(task) = found {
+            self.unlink(index, task);
+        }
         self.unlock_queue(index);
-        let local = self.queues.local(cpu);
-        self.push(local, task, 0, false);
+        let Some(task) = found else { return false };
+        self.push(self.queues.local(cpu), task, 0, false);
         true
     }
 
@@ -255,7 +240,7 @@ impl Kernel<'_> {
 
     /// Cost of looking at `steps` tasks of the queue with this index.
     pub fn scan_ns(&self, steps: u64, index: u32) -> u64 {
-        let fits = self.queues.get(index).len() as u64 <= self.costs.scan_cached_tasks;
-        steps * if fits { self.costs.scan_step_ns } else { self.costs.scan_miss_ns }
+        let fits = self.queues.get(index).len() as u64 <= self.cpus.costs().scan_cached_tasks;
+        steps * if fits { self.cpus.costs().scan_step_ns } else { self.cpus.costs().scan_miss_ns }
     }
 }

@@ -6,14 +6,14 @@
 //! `scx_ops_disable_workfn`, `scx_ops_enable`). What is left out is the time between, in which the
 //! kernel's own scheduler runs the tasks: here tasks stay where they are, and none passes.
 
+use crate::agenda::When;
+use crate::core::Core;
+use crate::enqueueing::SLICE_DFL_NS;
 use crate::failure::FailureKind;
 use crate::flags;
-use crate::kernel::Kernel;
 use crate::linked::Adopted;
 use crate::operations::Operation;
-use crate::operations::Operations;
 use crate::place::{Place, TaskId};
-use crate::scheduling::SLICE_DFL_NS;
 use crate::timer::Timer;
 use crate::world::world;
 
@@ -22,10 +22,10 @@ const UNREGISTERED_BY_KERNEL: u32 = 66;
 /// `SCX_ECODE_ACT_RESTART | SCX_ECODE_RSN_HOTPLUG`
 const RESTART_FOR_HOTPLUG: i64 = 1 << 48 | 1 << 32;
 
-impl Kernel<'_> {
+impl Core<'_> {
     /// Ends the policy because `cpu` goes offline or online, and loads it again.
     pub fn restart(&mut self, cpu: usize, online: bool) {
-        self.nr_restarts += 1;
+        self.policy.restarts();
         let (gone, tasks): (Vec<TaskId>, Vec<TaskId>) = (0..self.tasks.len() as TaskId)
             .partition(|&task| self.tasks.state(task).place == Place::Exited);
         for &task in &tasks {
@@ -35,26 +35,26 @@ impl Kernel<'_> {
         for task in gone {
             self.forget(task);
         }
-        for idle in &mut self.idle_tasks {
-            self.maps.forget_task(&mut idle.storage);
+        for idle in self.tasks.idle_tasks() {
+            self.policy.maps.forget_task(&mut idle.storage);
         }
         self.say_why(cpu, online);
-        if self.failure.is_some() || !self.replace_policy() {
+        if self.recorder.has_failed() || !self.replace_policy() {
             return;
         }
         let result = self.call_init();
-        if result != 0 && self.failure.is_none() {
+        if result != 0 && !self.recorder.has_failed() {
             let message = format!("ops.init() failed ({result}) when the policy was loaded again");
             self.fail(FailureKind::PolicyExit, message);
         }
         for &task in &tasks {
-            if self.failure.is_some() {
+            if self.recorder.has_failed() {
                 return;
             }
             self.introduce(task, false);
         }
         for &task in &tasks {
-            if self.failure.is_none() {
+            if !self.recorder.has_failed() {
                 self.give_back(task);
             }
         }
@@ -86,7 +86,7 @@ impl Kernel<'_> {
         }
         self.call_for(Operation::Disable, task, 0);
         self.call_exit_task(task);
-        self.maps.forget_task(&mut self.tasks.seen_mut(task).storage);
+        self.policy.maps.forget_task(&mut self.tasks.seen_mut(task).storage);
     }
 
     /// `ops.exit`
@@ -99,39 +99,35 @@ impl Kernel<'_> {
 
     /// A new copy of the policy in the place of the old one; whether there is one.
     fn replace_policy(&mut self) -> bool {
-        let loaded = match (self.load)() {
+        let loaded = match self.policy.load() {
             Ok(loaded) => loaded,
             Err(error) => {
                 self.fail(FailureKind::PolicyExit, format!("it cannot be loaded again: {error}"));
                 return false;
             }
         };
-        if let Some(linked) = self.code.take() {
-            if let Some(profiler) = &mut self.metrics.profiler {
+        if let Some(linked) = self.policy.drop_code() {
+            if let Some(profiler) = self.recorder.profiler() {
                 profiler.add(&linked.machine);
             }
             self.visible.give_back(linked.machine.into_memory());
         }
-        let (nr_cpus, mode) = (self.cpus.len(), self.given.mode);
+        let (nr_cpus, mode) = (self.cpus.len(), self.policy.given.mode);
         let adopted = Adopted::new(&loaded, &mut self.visible, world(), nr_cpus, mode);
-        let Ok(Adopted { code, ops, maps }) = adopted else {
-            // Nothing of it is called any more.
-            self.ops = Operations::default();
+        let is_there = adopted.is_ok();
+        self.policy.replace(adopted.ok());
+        if !is_there {
             let message = "there is no room to load it again".to_owned();
             self.fail(FailureKind::Limit, message);
             return false;
-        };
-        (self.code, self.ops, self.maps) = (code, ops, maps);
-        self.spin_locks.clear();
-        self.given.masks.forget_all();
+        }
         self.queues.destroy_all();
         let is_kept = |timer| !matches!(timer, Timer::Policy(..));
-        self.timers.retain(is_kept);
-        self.agenda.set(self.cpus.len(), self.timers.first());
-        for cpu in &mut self.cpus {
+        self.time.retain_timers(is_kept);
+        for cpu in self.cpus.iter_mut() {
             cpu.late_timers.retain(|&timer| is_kept(timer));
             if cpu.late_timers.is_empty() {
-                cpu.late = crate::agenda::When::NEVER;
+                cpu.late = When::NEVER;
             }
         }
         for cpu in 0..self.cpus.len() {
@@ -154,7 +150,10 @@ impl Kernel<'_> {
         self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;
         self.call_for(Operation::Runnable, task, flags::CHANGE_CLASS);
         match place {
-            Place::Moving => self.enqueue(task, flags::CHANGE_CLASS),
+            Place::Moving => {
+                self.enqueue(task, flags::CHANGE_CLASS);
+                self.push_stranded();
+            }
             _ => drop(self.call_for(Operation::Running, task, 0)),
         }
     }

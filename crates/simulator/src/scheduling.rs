@@ -3,21 +3,20 @@
 //! The order of the policy's operations and what decides between them follow Linux 6.12,
 //! kernel/sched/ext.c; the kernel's names stand where a step has one.
 
-use crate::agenda::{NEVER_NS, When};
+use crate::agenda::When;
+use crate::core::Core;
 use crate::cpu::{Activity, Spent};
-use crate::dispatch_queue::{GLOBAL, LOCAL};
+use crate::dispatch_queue::LOCAL;
+use crate::enqueueing::SLICE_DFL_NS;
 use crate::failure::FailureKind;
 use crate::flags;
-use crate::kernel::{Context, Insertion, Kernel};
 use crate::observation::Event;
 use crate::operations::Operation;
 use crate::place::{Place, TaskId};
+use crate::policy_state::{Context, Insertion};
+use crate::recorder::Entry;
 use scenario::machine::WARM_SWITCHES;
 
-/// `SCX_SLICE_DFL`
-pub const SLICE_DFL_NS: u64 = 20_000_000;
-/// `SCX_SLICE_INF`
-pub const SLICE_INF: u64 = u64::MAX;
 /// `SCX_DSP_MAX_LOOPS`: rounds of `dispatch` before the CPU looks elsewhere.
 const DISPATCH_ROUNDS_MAX: usize = 32;
 
@@ -28,27 +27,24 @@ enum Choice {
     Nothing,
 }
 
-impl Kernel<'_> {
+impl Core<'_> {
     // ---- becoming runnable ------------------------------------------------------------------
 
     /// Makes a sleeping or new task runnable, on behalf of the active CPU (`try_to_wake_up`,
     /// `wake_up_new_task`).
     pub fn wake_up(&mut self, task: TaskId, wake_flags: u64) {
-        self.charge(Spent::Scheduler, self.costs.wakeup_ns);
-        self.metrics.wakeups += 1;
-        self.nr_runnable += 1;
-        self.tasks.move_to(task, Place::Moving);
-        let now_ns = self.now_ns;
+        self.charge(Spent::Scheduler, self.cpus.costs().wakeup_ns);
+        self.tasks.becomes_runnable(task);
+        let now_ns = self.now_ns();
         let state = self.tasks.state_mut(task);
         state.waiting_since_ns = now_ns;
         state.woken = true;
         self.tasks.seen_mut(task).state = 0;
-        self.metrics.digest.mix(&[now_ns, 1 << 32 | u64::from(task)]);
-        self.metrics.observe(now_ns, Event::Woke { task });
+        self.recorder.wakes(now_ns, task);
 
         let (cpu, direct, selected) = self.select_task_rq(task, wake_flags);
         self.tasks.seen_mut(task).cpu = cpu as i32;
-        self.metrics.woke(now_ns, task, cpu, wake_flags & flags::WAKE_FORK != 0);
+        self.recorder.woke(now_ns, task, cpu, wake_flags & flags::WAKE_FORK != 0);
         let enq_flags = flags::ENQ_WAKEUP | if selected { flags::ENQ_CPU_SELECTED } else { 0 };
         self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;
         self.call_for(Operation::Runnable, task, enq_flags);
@@ -59,6 +55,7 @@ impl Kernel<'_> {
             }
             None => self.enqueue(task, enq_flags),
         }
+        self.push_stranded();
         if self.cpus[cpu].current.is_none() {
             self.resched(cpu);
         }
@@ -70,13 +67,13 @@ impl Kernel<'_> {
         let seen = self.tasks.seen(task);
         let prev_cpu = seen.cpu;
         if seen.nr_cpus_allowed == 1 {
-            let only = seen.cpus_mask.intersection(&self.masks.possible).next();
+            let only = seen.cpus_mask.intersection(&self.idle.masks().possible).next();
             let only = only.expect("tasks are allowed somewhere");
             return (self.allowed_or_fallback(task, only), None, false);
         }
-        self.context = Context::Enqueueing { task, direct: None };
+        self.policy.begin(Context::Enqueueing { task, direct: None });
         let chosen = self.call_select_cpu(task, prev_cpu, wake);
-        let direct = match std::mem::replace(&mut self.context, Context::Plain) {
+        let direct = match self.policy.end() {
             Context::Enqueueing { direct, .. } => direct,
             _ => None,
         };
@@ -102,56 +99,7 @@ impl Kernel<'_> {
         (self.allowed_or_fallback(task, chosen as usize), direct, true)
     }
 
-    /// Gives a runnable task that is nowhere to the policy (`do_enqueue_task`).
-    pub fn enqueue(&mut self, task: TaskId, enq_flags: u64) {
-        let cpu = self.tasks.seen(task).cpu as usize;
-        self.tasks.state_mut(task).enqueued_on = Some(cpu as u32);
-        if !self.cpus[cpu].is_online {
-            // The policy has been told that this CPU is gone, and is not asked.
-            self.tasks.seen_mut(task).scx.slice = SLICE_DFL_NS;
-            return self.push(self.queues.local(cpu), task, enq_flags, false);
-        }
-        if !self.ops.has(Operation::Enqueue) {
-            self.tasks.seen_mut(task).scx.slice = SLICE_DFL_NS;
-            let insertion =
-                Insertion { task, dsq: GLOBAL, flags: enq_flags, by_vtime: false, asked_at: None };
-            return self.insert(insertion, cpu);
-        }
-        self.context = Context::Enqueueing { task, direct: None };
-        self.call_for(Operation::Enqueue, task, enq_flags);
-        let context = std::mem::replace(&mut self.context, Context::Plain);
-        match context {
-            Context::Enqueueing { direct: Some(insertion), .. } => {
-                let flags = insertion.flags | enq_flags;
-                self.insert(Insertion { flags, ..insertion }, cpu);
-            }
-            _ => {
-                self.tasks.state_mut(task).custody_since_ns = self.now_ns;
-                self.tasks.move_to(task, Place::Custody);
-            }
-        }
-    }
-
     // ---- choosing the next task -------------------------------------------------------------
-
-    /// Brings the current task's slice and run time up to date (`update_curr_scx`).
-    pub fn update_current(&mut self) {
-        self.update_current_of(self.here());
-    }
-
-    /// The same for any CPU; the clock of another one may be ahead of the active one's.
-    pub fn update_current_of(&mut self, cpu: usize) {
-        let now_ns = self.now_ns;
-        let cpu = &mut self.cpus[cpu];
-        let Some(task) = cpu.current else { return };
-        let ran_ns = now_ns.saturating_sub(cpu.exec_start_ns);
-        cpu.exec_start_ns += ran_ns;
-        let seen = self.tasks.seen_mut(task);
-        seen.se.sum_exec_runtime += ran_ns;
-        if seen.scx.slice != SLICE_INF {
-            seen.scx.slice = seen.scx.slice.saturating_sub(ran_ns);
-        }
-    }
 
     /// Picks what the active CPU runs next and switches to it (`__schedule`). Until the switch its
     /// current task is the one that ran, even if that one has just blocked and while the policy is
@@ -159,19 +107,16 @@ impl Kernel<'_> {
     pub fn schedule(&mut self) {
         let cpu = self.here();
         self.update_current();
-        if self.cpus[cpu].leaves {
-            return self.go_offline();
-        }
         if let Some(task) = self.cpus[cpu].current
             && self.could_go_on(task)
             && !self.may_run_on(task, cpu)
         {
             self.expel(task);
         }
-        self.metrics.observe(self.now_ns, Event::Looks { cpu: cpu as u32 });
+        self.recorder.observe(self.now_ns(), Event::Looks { cpu: cpu as u32 });
         let own = self.queues.local(cpu);
         self.lock_queue(own);
-        (self.scheduling, self.switching) = (true, true);
+        self.picking.begin_choice();
         let prev = self.cpus[cpu].current;
         let choice = self.choose(prev);
         self.cpus[cpu].need_resched = false;
@@ -194,7 +139,7 @@ impl Kernel<'_> {
                 self.become_idle();
             }
         }
-        (self.scheduling, self.switching) = (false, false);
+        self.picking.end();
         self.unlock_queue(own);
         self.carry_out_own_kicks();
         self.check_places();
@@ -204,7 +149,7 @@ impl Kernel<'_> {
     /// interrupt before it has switched (`kick_cpus_irq_workfn`).
     fn carry_out_own_kicks(&mut self) {
         let cpu = self.here();
-        let kicks = std::mem::take(&mut self.own_kicks);
+        let kicks = self.picking.take_kicks();
         let current = self.cpus[cpu].current;
         if let (true, Some(task)) = (kicks.preempts, current) {
             self.tasks.seen_mut(task).scx.slice = 0;
@@ -227,14 +172,14 @@ impl Kernel<'_> {
         if let Some(task) = self.take_local_or_global() {
             return Choice::Take(task);
         }
-        if self.ops.has(Operation::Dispatch) {
+        if self.policy.has(Operation::Dispatch) {
             for round in 1..=DISPATCH_ROUNDS_MAX {
-                self.context = Context::Dispatching;
+                self.policy.begin(Context::Dispatching);
                 self.call_dispatch(cpu, prev);
                 let dispatched = self.flush_buffer();
-                self.context = Context::Plain;
+                self.policy.end();
                 self.push_stranded();
-                if self.failure.is_some() {
+                if self.recorder.has_failed() {
                     break;
                 }
                 if has_slice(self) {
@@ -252,13 +197,8 @@ impl Kernel<'_> {
                 }
             }
         }
-        let keeps_last = self.ops.flags & flags::OPS_ENQ_LAST == 0;
+        let keeps_last = self.policy.flags() & flags::OPS_ENQ_LAST == 0;
         if runnable.is_some() && keeps_last { Choice::Keep } else { Choice::Nothing }
-    }
-
-    /// Whether a CPU's current task has not blocked.
-    pub fn could_go_on(&self, current: TaskId) -> bool {
-        matches!(self.tasks.state(current).place, Place::Running(_))
     }
 
     /// The head of the active CPU's own queue, refilled from the global one if it is empty.
@@ -266,7 +206,7 @@ impl Kernel<'_> {
         let cpu = self.here();
         let local = self.queues.local(cpu);
         if self.queues.get(local).len() == 0 {
-            let global = self.queues.global(self.machine.cpus[cpu].node as usize);
+            let global = self.queues.global(self.cpus.node(cpu));
             if !self.move_first_to_local(global) {
                 return None;
             }
@@ -278,7 +218,7 @@ impl Kernel<'_> {
 
     /// Carries out the insertions of one `dispatch` (`flush_dispatch_buf`) and counts them.
     pub fn flush_buffer(&mut self) -> usize {
-        let buffer = std::mem::take(&mut self.buffer);
+        let buffer = self.policy.take_buffer();
         let nr = buffer.len();
         let cpu = self.here();
         for &insertion in &buffer {
@@ -286,13 +226,13 @@ impl Kernel<'_> {
             if self.tasks.state(insertion.task).place == Place::Custody {
                 // Another CPU may still be in the `enqueue` that took it (SCX_OPSS_QUEUEING).
                 let since_ns = self.tasks.state(insertion.task).custody_since_ns;
-                self.charge(Spent::LockWait, since_ns.saturating_sub(self.now_ns));
+                self.charge(Spent::LockWait, since_ns.saturating_sub(self.now_ns()));
                 self.tasks.move_to(insertion.task, Place::Moving);
                 self.insert(insertion, cpu);
+                self.push_stranded();
             }
         }
-        self.buffer = buffer;
-        self.buffer.clear();
+        self.policy.reuse(buffer);
         nr
     }
 
@@ -319,6 +259,7 @@ impl Kernel<'_> {
         } else {
             self.enqueue(prev, enq_flags);
         }
+        self.push_stranded();
     }
 
     /// Leaves the active CPU without its task.
@@ -329,9 +270,33 @@ impl Kernel<'_> {
         self.tasks.seen_mut(task).on_cpu = 0;
     }
 
+    /// Gets the active CPU's task off it, because it may not run here any more
+    /// (`migration_cpu_stop`).
+    pub fn expel(&mut self, task: TaskId) {
+        self.preempt_current(task);
+        let cpu = self.here();
+        let cpu = self.fallback_cpu(task, cpu);
+        self.migrate(task, cpu);
+        self.push_stranded();
+    }
+
+    /// Puts the active CPU's task back, as for a kernel thread that needs the CPU, which is then
+    /// without a task.
+    pub fn preempt_current(&mut self, task: TaskId) {
+        // So that its own queue does not wake this CPU up.
+        self.picking.begin_choice();
+        let own = self.queues.local(self.here());
+        self.take(self.queues.get(own).lock);
+        self.put_back(task, 0);
+        self.vacate(task);
+        self.picking.end_choice();
+        self.unlock_queue(own);
+        self.picking.end();
+    }
+
     /// Ends a task's stay on the active CPU in the books.
     fn end_stay(&mut self, task: TaskId, voluntarily: bool) {
-        let (cpu, now_ns) = (self.here(), self.now_ns);
+        let (cpu, now_ns) = (self.here(), self.now_ns());
         let turnover_kib = self.cpus[cpu].cache_turnover_kib;
         let seen = self.tasks.seen_mut(task);
         if voluntarily {
@@ -345,9 +310,9 @@ impl Kernel<'_> {
         state.cache_mark_kib = turnover_kib;
         state.waiting_since_ns = now_ns;
         state.woken = false;
-        self.metrics.left_cpu(cpu, task, ran_ns, now_ns, voluntarily);
+        self.recorder.left(now_ns, cpu, task, ran_ns, voluntarily);
         let left = Event::Left { task, cpu: cpu as u32, waits: !voluntarily };
-        self.metrics.observe(now_ns, left);
+        self.recorder.observe(now_ns, left);
     }
 
     /// Ends the current task's stay on the active CPU because it cannot go on
@@ -357,29 +322,12 @@ impl Kernel<'_> {
         let task = self.cpus[cpu].current.expect("a task blocks itself");
         self.update_current();
         self.tasks.seen_mut(task).state = 1;
-        self.switching = true;
+        self.picking.begin_switch();
         self.call_for(Operation::Stopping, task, 0);
         self.call_for(Operation::Quiescent, task, flags::DEQ_SLEEP);
         self.tasks.seen_mut(task).scx.flags &= !flags::TASK_QUEUED;
         self.end_stay(task, true);
-        self.tasks.move_to(task, place);
-        self.nr_runnable -= 1;
-    }
-
-    /// Changes how the current task is scheduled. For that the kernel takes a task from its CPU and
-    /// out of the queues, and brings it back by the CPU's own queue, past `enqueue`.
-    pub fn change_current(&mut self, task: TaskId, change: impl FnOnce(&mut Self)) {
-        self.update_current();
-        self.call_for(Operation::Stopping, task, 0);
-        self.call_for(Operation::Quiescent, task, flags::DEQ_CHANGE);
-        self.tasks.seen_mut(task).scx.flags &= !flags::TASK_QUEUED;
-        change(self);
-        self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;
-        self.call_for(Operation::Runnable, task, flags::ENQ_CHANGE);
-        self.charge(Spent::Scheduler, 2 * self.costs.dsq_op_ns);
-        let cpu = self.here();
-        self.cpus[cpu].exec_start_ns = self.now_ns;
-        self.call_for(Operation::Running, task, 0);
+        self.tasks.stops(task, place);
     }
 
     /// Starts a task on the active CPU (`set_next_task_scx` and the switch itself).
@@ -393,27 +341,24 @@ impl Kernel<'_> {
         seen.on_cpu = 1;
         seen.cpu = cpu as i32;
         self.tasks.move_to(next, Place::Running(cpu as u32));
-        self.metrics.observe(self.now_ns, Event::Taken { task: next, cpu: cpu as u32 });
+        self.recorder.observe(self.now_ns(), Event::Taken { task: next, cpu: cpu as u32 });
         self.cpus[cpu].current = Some(next);
         if was_idle {
             self.leave_idle();
         }
-        self.cpus[cpu].exec_start_ns = self.now_ns;
+        self.cpus[cpu].exec_start_ns = self.now_ns();
         self.call_for(Operation::Running, next, 0);
         self.charge_switch(next);
-        let now_ns = self.now_ns;
+        let now_ns = self.now_ns();
         self.cpus[cpu].activity = Activity::Syscall;
-        let prev_pid = prev.map_or(0, |task| u64::from(task) + 1);
-        self.metrics
-            .digest
-            .mix(&[now_ns, (cpu as u64) << 48 | prev_pid << 24 | u64::from(next + 1)]);
         let state = self.tasks.state_mut(next);
         let waited_ns = now_ns.checked_sub(state.waiting_since_ns);
         let waited_ns = waited_ns.expect("nobody runs before it is runnable");
         state.totals.wait_ns += waited_ns;
         state.totals.switches += 1;
         state.on_cpu_since_ns = now_ns;
-        self.metrics.entered_cpu(waited_ns, state.woken);
+        let woken = state.woken;
+        self.recorder.entered(now_ns, Entry { task: next, put_back: prev, cpu, waited_ns, woken });
     }
 
     /// Charges the switch to a task: address space, how long it was away, migration, refilling its
@@ -422,21 +367,22 @@ impl Kernel<'_> {
         let cpu = self.here();
         let space = self.tasks.state(next).address_space;
         let ns = if self.cpus[cpu].address_space == Some(space) {
-            self.costs.thread_switch_ns
+            self.cpus.costs().thread_switch_ns
         } else {
-            self.costs.context_switch_ns
+            self.cpus.costs().context_switch_ns
         };
         self.cpus[cpu].address_space = Some(space);
         self.charge(Spent::Kernel, ns);
 
         let state = self.tasks.state(next);
-        let template = &self.workload.templates[state.template as usize];
-        let footprint_kib = u64::from(template.footprint_kib);
+        let footprint_kib = u64::from(state.footprint_kib);
         let last = state.last_cpu.map(|last| last as usize);
-        let distance = self.distance(last.unwrap_or(cpu), cpu);
+        let distance = self.cpus.distance(last.unwrap_or(cpu), cpu);
         let missing_kib = if last == Some(cpu) {
             let turned_kib = self.cpus[cpu].cache_turnover_kib - state.cache_mark_kib;
-            (turned_kib + footprint_kib).saturating_sub(self.costs.cache_kib).min(footprint_kib)
+            (turned_kib + footprint_kib)
+                .saturating_sub(self.cpus.costs().cache_kib)
+                .min(footprint_kib)
         } else {
             // A new task has nothing in any cache yet.
             footprint_kib
@@ -444,20 +390,27 @@ impl Kernel<'_> {
         self.cpus[cpu].switches += 1;
         let switches = self.cpus[cpu].switches;
         if last == Some(cpu) && switches - state.switch_mark > WARM_SWITCHES {
-            self.charge(Spent::Kernel, self.costs.cold_switch_ns);
+            self.charge(Spent::Kernel, self.cpus.costs().cold_switch_ns);
         }
         self.tasks.state_mut(next).switch_mark = switches;
         if last.is_some_and(|last| last != cpu) {
-            self.metrics.migrations += 1;
+            self.recorder.migrated();
             self.tasks.state_mut(next).totals.migrations += 1;
         }
-        let refill_ns = missing_kib * self.costs.refill_ns_per_kib[distance];
+        let refill_ns = missing_kib * self.cpus.costs().refill_ns_per_kib[distance];
         self.cpus[cpu].cache_turnover_kib += missing_kib;
-        self.charge(Spent::Kernel, refill_ns + self.costs.migration_ns[distance]);
+        self.charge(Spent::Kernel, refill_ns + self.cpus.costs().migration_ns[distance]);
         self.tasks.state_mut(next).last_cpu = Some(cpu as u32);
     }
 
     // ---- idle, interrupts -------------------------------------------------------------------
+
+    /// Interrupts an idle CPU costs leaving its sleep state.
+    pub fn charge_wake_from_idle(&mut self) {
+        if self.cpus[self.here()].current.is_none() {
+            self.charge(Spent::Kernel, self.cpus.costs().idle_exit_ns);
+        }
+    }
 
     pub fn become_idle(&mut self) {
         let cpu = self.here();
@@ -465,7 +418,7 @@ impl Kernel<'_> {
         self.cpus[cpu].activity = Activity::Idle;
         self.cpus[cpu].ends = When::NEVER;
         self.cpus[cpu].tick = When::NEVER;
-        self.metrics.observe(self.now_ns, Event::Idle { cpu: cpu as u32 });
+        self.recorder.observe(self.now_ns(), Event::Idle { cpu: cpu as u32 });
         self.mark_idle(cpu);
         if newly {
             self.call_update_idle(cpu, true);
@@ -476,38 +429,8 @@ impl Kernel<'_> {
     fn leave_idle(&mut self) {
         let cpu = self.here();
         self.mark_busy(cpu);
-        let period_ns = self.tick_period_ns();
-        let next_ns = (self.now_ns / period_ns + 1) * period_ns;
-        self.cpus[cpu].tick = self.agenda.turn(next_ns);
+        self.cpus[cpu].tick = self.time.next_tick();
         self.call_update_idle(cpu, false);
         self.refresh_siblings(cpu);
-    }
-
-    /// Makes a CPU pick again: at once if it is the active one, else by an interrupt
-    /// (`resched_curr`).
-    pub fn resched(&mut self, cpu: usize) {
-        if cpu == self.here() {
-            self.cpus[cpu].need_resched = true;
-        } else {
-            self.interrupt(cpu);
-        }
-    }
-
-    /// Sends a CPU an interrupt that makes it pick again.
-    pub fn interrupt(&mut self, cpu: usize) {
-        if self.cpus[cpu].interrupt.at_ns != NEVER_NS {
-            return; // One is under way already.
-        }
-        if self.cpus[cpu].activity == Activity::Offline {
-            return; // It hears nothing.
-        }
-        if cpu != self.here() {
-            self.charge(Spent::Scheduler, self.costs.ipi_send_ns);
-        }
-        self.metrics.interrupts += 1;
-        // It is inside something until its clock: nothing can come to it before.
-        let at_ns = (self.now_ns + self.costs.ipi_ns).max(self.cpus[cpu].clock_ns);
-        self.cpus[cpu].interrupt = self.agenda.turn(at_ns);
-        self.publish(cpu);
     }
 }

@@ -81,6 +81,8 @@ pub struct State {
     pub place: Place,
     /// Index into the workload's templates.
     pub template: u32,
+    /// KiB that it works on.
+    pub footprint_kib: u32,
     /// What it does, shared by its kind.
     pub program: Arc<[Op]>,
     /// The operation it is in.
@@ -170,6 +172,11 @@ pub struct Tasks {
     slots: Vec<Placed<abi::Task>>,
     states: Vec<State>,
     census: Census,
+    /// Tasks that want a CPU or have one, counted apart from their places.
+    nr_runnable: u32,
+    /// What runs on an idle CPU, by CPU.
+    idle: Vec<Placed<abi::Task>>,
+    address_spaces: Vec<Placed<abi::AddressSpace>>,
 }
 
 /// Weights of nice -20 to 19.
@@ -192,6 +199,29 @@ pub fn scx_weight(weight: u64) -> u32 {
 }
 
 impl Tasks {
+    /// None but the idle tasks of so many CPUs, and the first address spaces.
+    pub fn new(visible: &mut Visible, nr_cpus: usize, nr_spaces: u32) -> Tasks {
+        Tasks {
+            idle: (0..nr_cpus).map(|cpu| idle_task(visible, cpu)).collect(),
+            address_spaces: (0..nr_spaces)
+                .map(|id| visible.place(abi::AddressSpace { id }))
+                .collect(),
+            ..Tasks::default()
+        }
+    }
+
+    /// A new address space.
+    pub fn add_space(&mut self, visible: &mut Visible) -> u32 {
+        let id = self.address_spaces.len() as u32;
+        self.address_spaces.push(visible.place(abi::AddressSpace { id }));
+        id
+    }
+
+    /// Where an address space is.
+    pub fn space_address(&self, space: u32) -> *mut abi::AddressSpace {
+        self.address_spaces[space as usize].address()
+    }
+
     /// Adds a task of this kind; it is [`Place::Unborn`]. Its mask is its own.
     pub fn add(
         &mut self,
@@ -256,6 +286,43 @@ impl Tasks {
         self.slots[id as usize].address()
     }
 
+    /// What runs on a CPU that has this task, or none.
+    pub fn address_on(&self, cpu: usize, current: Option<TaskId>) -> *mut abi::Task {
+        current.map_or_else(|| self.idle[cpu].address(), |task| self.address(task))
+    }
+
+    /// What runs on idle CPUs, by CPU.
+    pub fn idle_tasks(&mut self) -> impl Iterator<Item = &mut abi::Task> {
+        self.idle.iter_mut().map(|task| &mut **task)
+    }
+
+    /// The idle task at an address.
+    pub fn idle_at(&self, is_there: impl Fn(*mut abi::Task) -> bool) -> Option<*mut abi::Task> {
+        self.idle.iter().map(Placed::address).find(|&task| is_there(task))
+    }
+
+    /// A task becomes runnable; it is nowhere yet.
+    pub fn becomes_runnable(&mut self, id: TaskId) {
+        self.nr_runnable += 1;
+        self.move_to(id, Place::Moving);
+    }
+
+    /// A task stops being runnable.
+    pub fn stops(&mut self, id: TaskId, place: Place) {
+        self.move_to(id, place);
+        self.nr_runnable -= 1;
+    }
+
+    /// Tasks that want a CPU or have one, counted apart from their places.
+    pub fn nr_runnable(&self) -> u32 {
+        self.nr_runnable
+    }
+
+    /// Tasks that have not ended.
+    pub fn nr_alive(&self) -> u32 {
+        self.states.len() as u32 - self.census.exited()
+    }
+
     /// Moves a task.
     pub fn move_to(&mut self, id: TaskId, place: Place) {
         let state = &mut self.states[id as usize];
@@ -287,11 +354,12 @@ impl Tasks {
 
 fn new_state(template: u32, kind: &TaskTemplate, random: Random) -> State {
     let totals = Totals { exited_at_ns: NEVER_NS, ..Totals::default() };
-    State { template, program: kind.program.clone(), random, totals, ..State::default() }
+    let (program, footprint_kib) = (kind.program.clone(), kind.footprint_kib);
+    State { template, footprint_kib, program, random, totals, ..State::default() }
 }
 
 /// A task structure with this name and nice value, allowed nowhere yet.
-pub fn new_task(pid: i32, name: &str, nice: i32) -> abi::Task {
+fn new_task(pid: i32, name: &str, nice: i32) -> abi::Task {
     let weight = nice_weight(nice);
     let mut comm = [0; 16];
     for (to, from) in comm.iter_mut().zip(name.bytes().take(15)) {
@@ -308,4 +376,17 @@ pub fn new_task(pid: i32, name: &str, nice: i32) -> abi::Task {
         comm,
         ..abi::Task::default()
     }
+}
+
+/// The idle task of a CPU.
+fn idle_task(visible: &mut Visible, cpu: usize) -> Placed<abi::Task> {
+    const PF_IDLE: u32 = 2;
+    let mut task = visible.place(new_task(0, &format!("swapper/{cpu}"), 0));
+    task.flags = PF_IDLE;
+    task.cpu = cpu as i32;
+    let itself = visible.room.shift.show(task.address());
+    task.group_leader = itself;
+    task.parent = itself;
+    task.real_parent = itself;
+    task
 }

@@ -25,4 +25,9 @@ impl Timer {
     pub fn is_start(self) -> bool {
         matches!(self, Timer::Start(_))
     }
+
+    /// Whether a task begins or wakes up by it.
+    pub fn is_awaited(self) -> bool {
+        matches!(self, Timer::Start(_) | Timer::Sleep(_))
+    }
 }

@@ -1,17 +1,18 @@
 //! Calls that choose, claim and kick CPUs, and look at what runs.
 
 use crate::abi::{CpuMask, Task};
+use crate::core::Core;
 use crate::flags::{KICK_IDLE, KICK_PREEMPT};
-use crate::kernel::Kernel;
+use crate::picking::OwnKicks;
 use crate::place::{Place, TaskId};
 use bytecode::errno;
 
 /// `SCX_PICK_IDLE_CORE`
 const PICK_IDLE_CORE: u64 = 1;
 
-impl Kernel<'_> {
+impl Core<'_> {
     fn uses_builtin_idle(&mut self) -> bool {
-        self.check_call(self.tracks_idle, "built-in idle tracking is disabled")
+        self.check_call(self.policy.tracks_idle(), "built-in idle tracking is disabled")
     }
 
     pub fn kick_cpu(&mut self, cpu: i32, flags: u64) {
@@ -20,14 +21,12 @@ impl Kernel<'_> {
         if !self.check_call(is_one, "PREEMPT/WAIT cannot be used with SCX_KICK_IDLE") {
             return;
         }
-        if self.switching && cpu == self.here() {
-            let kicks = &mut self.own_kicks;
-            kicks.always |= flags & KICK_IDLE == 0;
-            kicks.if_idle |= flags & KICK_IDLE != 0;
-            kicks.preempts |= flags & KICK_PREEMPT != 0;
-            return;
+        if self.picking.is_switching() && cpu == self.here() {
+            let if_idle = flags & KICK_IDLE != 0;
+            let preempts = flags & KICK_PREEMPT != 0;
+            return self.picking.kick_self(OwnKicks { always: !if_idle, if_idle, preempts });
         }
-        if !self.masks.online.has(cpu) && cpu != self.here() {
+        if !self.idle.masks().online.has(cpu) && cpu != self.here() {
             return;
         }
         let current = self.cpus[cpu].current;
@@ -40,7 +39,7 @@ impl Kernel<'_> {
         if cpu == self.here() {
             // The interrupt comes before this CPU leaves the kernel (`irq_work_queue`): its task
             // does not begin another operation.
-            self.metrics.interrupts += 1;
+            self.recorder.interrupt();
             return self.resched(cpu);
         }
         self.interrupt(cpu);
@@ -98,7 +97,10 @@ impl Kernel<'_> {
         if idle >= 0 {
             return idle;
         }
-        allowed.intersection(&self.masks.possible).next().map_or(-errno::EBUSY, |cpu| cpu as i32)
+        allowed
+            .intersection(&self.idle.masks().possible)
+            .next()
+            .map_or(-errno::EBUSY, |cpu| cpu as i32)
     }
 
     pub fn cpu_curr(&mut self, cpu: i32) -> *mut Task {

@@ -1,28 +1,19 @@
 //! Calls on dispatch queues: insert, move, walk.
 
 use crate::abi::{DsqIterator, ITERATOR_CHUNK};
+use crate::core::Core;
 use crate::cpu::Spent;
-use crate::dispatch_queue::{BUILTIN, Cursor, LOCAL, LOCAL_CPU_MASK, LOCAL_ON};
+use crate::dispatch_queue::{BUILTIN, Cursor, LOCAL, LOCAL_CPU_MASK, LOCAL_ON, way_to_queue};
 use crate::failure::FailureKind;
-use crate::kernel::{Context, Insertion, Kernel};
 use crate::place::{Place, TaskId};
+use crate::policy_state::{Context, Insertion};
 use crate::visible::WALKS_MAX;
 use bytecode::errno;
 
-/// What to do where there is no queue of a number.
-pub fn way_to_queue(id: u64) -> String {
-    if id & BUILTIN != 0 {
-        return String::new();
-    }
-    format!("; scx_bpf_create_dsq({id:#x}, -1) in `init` creates it")
-}
-
-/// `ops.dispatch_max_batch` where the policy names none.
-const DISPATCH_BATCH_DEFAULT: u32 = 32;
 /// An iterator that has not fetched anything asks for few tasks first: most walks are short.
 const FIRST_CHUNK: usize = 4;
 
-impl Kernel<'_> {
+impl Core<'_> {
     /// Notes where a task is to go; with a `vtime` into a queue ordered by that.
     pub fn dsq_insert(
         &mut self,
@@ -32,9 +23,9 @@ impl Kernel<'_> {
         vtime: Option<u64>,
         flags: u64,
     ) {
-        let (by_vtime, asked_at) = (vtime.is_some(), self.given.call);
+        let (by_vtime, asked_at) = (vtime.is_some(), self.policy.given.call);
         let insertion = Insertion { task, dsq, flags, by_vtime, asked_at };
-        match self.context {
+        match self.policy.context() {
             Context::Enqueueing { task: allowed, .. } if allowed != task => {
                 let (wanted, had) = (self.tasks.label(task), self.tasks.label(allowed));
                 let message =
@@ -47,15 +38,15 @@ impl Kernel<'_> {
             }
             Context::Enqueueing { .. } => {
                 self.set_slice_and_vtime(task, slice, vtime);
-                self.context = Context::Enqueueing { task, direct: Some(insertion) };
+                self.policy.begin(Context::Enqueueing { task, direct: Some(insertion) });
             }
             Context::Dispatching => {
-                if self.buffer.len() >= self.dispatch_batch() {
+                if self.policy.nr_slots() == 0 {
                     let message = "dispatch buffer overflow".to_owned();
                     return self.fail_about(task, FailureKind::BadCall, message);
                 }
                 self.set_slice_and_vtime(task, slice, vtime);
-                self.buffer.push(insertion);
+                self.policy.keep(insertion);
             }
             Context::Plain | Context::Unlocked => {
                 let message = "scx_bpf_dsq_insert() called from an operation that may not dispatch \
@@ -71,23 +62,10 @@ impl Kernel<'_> {
         entity.dsq_vtime = vtime.unwrap_or(entity.dsq_vtime);
     }
 
-    fn dispatch_batch(&self) -> usize {
-        match self.ops.dispatch_max_batch {
-            0 => DISPATCH_BATCH_DEFAULT as usize,
-            batch => batch as usize,
-        }
-    }
-
-    /// Place in `walked` of the queue that the open walk `at` goes over.
-    fn place_of(&mut self, at: usize) -> Option<usize> {
-        let dsq = self.visible.room.shift.find(self.visible.walks.get(at).dsq);
-        let goes_over = |&index: &u32| std::ptr::eq(self.queues.get(index).address(), dsq);
-        self.walked.iter().rposition(goes_over)
-    }
-
     /// Index of the queue that the open walk `at` goes over.
     fn walked_by(&mut self, at: usize) -> Option<u32> {
-        self.place_of(at).map(|place| self.walked[place])
+        let dsq = self.visible.room.shift.find(self.visible.walks.get(at).dsq);
+        self.queues.walked_at(dsq)
     }
 
     /// Charges the steps of a walk that have not been charged.
@@ -130,7 +108,7 @@ impl Kernel<'_> {
     }
 
     pub fn dsq_move_to_local(&mut self, id: u64) -> bool {
-        let may_consume = matches!(self.context, Context::Dispatching);
+        let may_consume = matches!(self.policy.context(), Context::Dispatching);
         let message = "scx_bpf_dsq_move_to_local() called from outside ops.dispatch()";
         if !self.check_call(may_consume, message) {
             return false;
@@ -147,11 +125,11 @@ impl Kernel<'_> {
     }
 
     pub fn dispatch_nr_slots(&self) -> u32 {
-        (self.dispatch_batch() - self.buffer.len()) as u32
+        self.policy.nr_slots() as u32
     }
 
     pub fn dispatch_cancel(&mut self) {
-        let had_one = self.buffer.pop().is_some();
+        let had_one = self.policy.forget_last();
         self.check_call(had_one, "dispatch buffer underflow");
     }
 
@@ -163,7 +141,7 @@ impl Kernel<'_> {
 }
 
 /// Walks over dispatch queues, which are open, by their numbers less one.
-impl Kernel<'_> {
+impl Core<'_> {
     pub fn dsq_move(
         &mut self,
         at: usize,
@@ -173,7 +151,7 @@ impl Kernel<'_> {
         by_vtime: bool,
     ) -> bool {
         let Some(from) = self.walked_by(at) else { return false };
-        let may_move = matches!(self.context, Context::Dispatching | Context::Unlocked);
+        let may_move = matches!(self.policy.context(), Context::Dispatching | Context::Unlocked);
         let message = "scx_bpf_dsq_move() called from outside ops.dispatch() and timers";
         if !self.check_call(may_move, message) {
             return false;
@@ -217,11 +195,9 @@ impl Kernel<'_> {
             return Err(-errno::ENOMEM);
         };
         self.lock_queue(index);
-        self.walked.push(index);
-        let queue = self.queues.get_mut(index);
-        queue.walks += 1;
-        let dsq = self.visible.room.shift.show(queue.address());
-        let (seq, cursor) = (self.next_seq, Cursor::START.0);
+        self.queues.begin_walk(index);
+        let dsq = self.visible.room.shift.show(self.queues.get(index).address());
+        let (seq, cursor) = (self.queues.nr_insertions(), Cursor::START.0);
         *self.visible.walks.get(at) = DsqIterator { dsq, seq, flags, cursor, ..Default::default() };
         // So that the first task is found without a call.
         self.iter_fill(at);
@@ -271,11 +247,9 @@ impl Kernel<'_> {
     }
 
     pub fn iter_destroy(&mut self, at: usize) {
-        if let Some(place) = self.place_of(at) {
-            let index = self.walked[place];
+        if let Some(index) = self.walked_by(at) {
             self.charge_steps(at, index);
-            self.walked.remove(place);
-            self.queues.get_mut(index).walks -= 1;
+            self.queues.end_walk(index);
             self.unlock_queue(index);
         }
         self.visible.walks.end(at);

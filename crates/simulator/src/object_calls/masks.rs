@@ -78,7 +78,7 @@ pub(super) fn equal(run: &mut Calling<'_, '_>, [a, b, ..]: [u64; 5]) -> Result<u
 
 pub(super) fn create(run: &mut Calling<'_, '_>, _: [u64; 5]) -> Result<u64, Stop> {
     let kernel = &mut *run.host;
-    let masks = &mut kernel.given.masks;
+    let masks = &mut kernel.policy.given.masks;
     if masks.used.len() >= MASKS_MAX {
         return Ok(0);
     }
@@ -91,7 +91,7 @@ pub(super) fn create(run: &mut Calling<'_, '_>, _: [u64; 5]) -> Result<u64, Stop
 }
 
 fn users<'a>(run: &'a mut Calling<'_, '_>, at: u64) -> Result<&'a mut u32, Stop> {
-    let users = run.host.given.masks.users.get_mut(&at);
+    let users = run.host.policy.given.masks.users.get_mut(&at);
     users.ok_or_else(|| refused(format!("{at:#x} is given for a mask of its own and is none")))
 }
 
@@ -104,7 +104,7 @@ pub(super) fn release(run: &mut Calling<'_, '_>, [at, ..]: [u64; 5]) -> Result<u
     let users = users(run, at)?;
     *users -= 1;
     if *users == 0 {
-        let masks = &mut run.host.given.masks;
+        let masks = &mut run.host.policy.given.masks;
         masks.users.remove(&at);
         masks.free.extend(masks.used.remove(&at));
     }
@@ -112,7 +112,7 @@ pub(super) fn release(run: &mut Calling<'_, '_>, [at, ..]: [u64; 5]) -> Result<u
 }
 
 fn own<'a>(run: &'a mut Calling<'_, '_>, at: u64) -> Result<&'a mut CpuMask, Stop> {
-    let mask = run.host.given.masks.used.get_mut(&at);
+    let mask = run.host.policy.given.masks.used.get_mut(&at);
     let mask = mask.map(|mask| &mut **mask);
     mask.ok_or_else(|| refused(format!("{at:#x} is given for a mask of its own and is none")))
 }

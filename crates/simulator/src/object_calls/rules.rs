@@ -1,6 +1,6 @@
 //! What the kernel refuses of calls before it runs a program, which only strict runs ask.
 
-use crate::kernel::Kernel;
+use crate::core::Core;
 use crate::linked::Mode;
 use crate::operations::Operation;
 use bytecode::Holding;
@@ -40,19 +40,19 @@ pub const HOLDINGS: &[(&str, Holding)] = &[
     ("bpf_spin_unlock", Holding::Unlocks),
 ];
 
-impl Kernel<'_> {
+impl Core<'_> {
     /// Whether a policy's object is run strictly.
     pub fn is_strict(&self) -> bool {
-        self.given.mode == Mode::Strict
+        self.policy.given.mode == Mode::Strict
     }
 
     /// Why the operation that runs may not make this call. Source: Linux, kernel/sched/ext.c and
     /// ext_idle.c, the sets of kfuncs and `scx_kf_allowed`, in the most permissive of 6.12 to 7.3.
     /// What is not here is refused by the calls themselves, in every run.
     pub fn forbidden(&self, call: &str) -> Option<String> {
-        let operation = self.given.operation;
+        let operation = self.policy.given.operation;
         let (is_allowed, where_it_is) = match call {
-            "scx_bpf_create_dsq" => (self.given.may_sleep, "operations that may sleep"),
+            "scx_bpf_create_dsq" => (self.policy.given.may_sleep, "operations that may sleep"),
             "scx_bpf_select_cpu_dfl" | "__scx_bpf_select_cpu_and" | "scx_bpf_select_cpu_and" => {
                 (may_select(operation), "select_cpu, enqueue, timers and init")
             }

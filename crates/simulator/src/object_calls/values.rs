@@ -1,7 +1,6 @@
 //! Calls on maps, timers, locks and memory.
 
 use super::{Calling, at, refused, some_task, task, writable};
-use crate::dispatch_queue::Lock;
 use crate::failure::FailureKind;
 use crate::timer::Timer;
 use bytecode::{MapView, Size, Stop, Touch, errno, kind};
@@ -11,13 +10,13 @@ const CREATE: u64 = 1;
 
 /// The number of the map that a token stands for.
 fn map(run: &Calling<'_, '_>, token: u64) -> Result<usize, Stop> {
-    let found = run.host.maps.number(token);
+    let found = run.host.policy.maps.number(token);
     found.ok_or_else(|| refused(format!("{token:#x} is given for a map and is none")))
 }
 
 /// What describes a map.
 fn view(run: &Calling<'_, '_>, map: usize) -> MapView {
-    *run.host.maps.view(map)
+    *run.host.policy.maps.view(map)
 }
 
 pub(super) fn storage_get(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
@@ -40,7 +39,7 @@ pub(super) fn storage_get(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<
     let (memory, kernel) = run.memory_and_host();
     // SAFETY: a task, to which nobody else holds a reference.
     let storage = unsafe { &mut (*p).storage };
-    let value = kernel.maps.create_storage(memory, &mut kernel.visible.room, map, storage);
+    let value = kernel.policy.maps.create_storage(memory, &mut kernel.visible.room, map, storage);
     if value != 0 && initial != 0 {
         check_members(run, map, initial)?;
         at(run, initial, bytes, 1, Touch::Read)?;
@@ -54,7 +53,7 @@ pub(super) fn storage_delete(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Resu
     let (map, p) = (map(run, given[0])?, task(run, given[1])?);
     // SAFETY: a task or null; nobody else holds a reference.
     let Some(task) = (unsafe { p.as_mut() }) else { return Ok(-errno::EINVAL as u64) };
-    Ok(run.host.maps.delete_storage(map, &mut task.storage) as u64)
+    Ok(run.host.policy.maps.delete_storage(map, &mut task.storage) as u64)
 }
 
 /// Refuses an address where no key of a map is.
@@ -68,7 +67,7 @@ fn check_members(run: &mut Calling<'_, '_>, map: usize, value: u64) -> Result<()
         return Ok(());
     }
     let mut number = 0;
-    while let Some((offset, bytes)) = run.host.maps.member(map, number) {
+    while let Some((offset, bytes)) = run.host.policy.maps.member(map, number) {
         run.check(value, offset, bytes, Touch::ReadAll)?;
         number += 1;
     }
@@ -98,9 +97,9 @@ pub(super) fn lookup(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, 
     if view(run, map).kind == kind::HASH {
         check_key(run, map, given[1])?;
         let (memory, kernel) = run.memory_and_host();
-        return Ok(kernel.maps.lookup(memory, map, given[1]));
+        return Ok(kernel.policy.maps.lookup(memory, map, given[1]));
     }
-    let cpu = run.host.cpu as u64;
+    let cpu = run.host.here() as u64;
     value_of_cpu(run, map, given[1], cpu)
 }
 
@@ -120,14 +119,14 @@ pub(super) fn update(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, 
     let cpu = run.host.here();
     let (memory, kernel) = run.memory_and_host();
     let room = (memory, &mut kernel.visible.room);
-    Ok(kernel.maps.update(room, map, (key, value), flags, cpu) as u64)
+    Ok(kernel.policy.maps.update(room, map, (key, value), flags, cpu) as u64)
 }
 
 pub(super) fn delete(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let map = map(run, given[0])?;
     check_key(run, map, given[1])?;
     let (memory, kernel) = run.memory_and_host();
-    Ok(kernel.maps.delete(memory, map, given[1]) as u64)
+    Ok(kernel.policy.maps.delete(memory, map, given[1]) as u64)
 }
 
 pub(super) fn exchange(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
@@ -183,12 +182,12 @@ fn timer(run: &mut Calling<'_, '_>, address: u64) -> Result<Option<u32>, Stop> {
     let words = writable::<[u64; 2]>(run, address)?;
     // SAFETY: words of the policy's own.
     let kept = unsafe { (*words)[0] };
-    Ok(run.host.maps.find_timer(address, kept))
+    Ok(run.host.policy.maps.find_timer(address, kept))
 }
 
 pub(super) fn timer_init(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let (_, map) = (timer(run, given[0])?, map(run, given[1])?);
-    match run.host.maps.add_timer(map, given[0]) {
+    match run.host.policy.maps.add_timer(map, given[0]) {
         Ok(number) => run.store(given[0], Size::Double, number).expect("a timer"),
         Err(errno) => return Ok(errno as u64),
     }
@@ -201,7 +200,7 @@ pub(super) fn timer_set_callback(run: &mut Calling<'_, '_>, given: [u64; 5]) -> 
         return Err(refused(format!("{:#x} is given for a callback and is none", given[1])));
     }
     let Some(number) = number else { return Ok(-errno::EINVAL as u64) };
-    run.host.maps.set_callback(number, given[1]);
+    run.host.policy.maps.set_callback(number, given[1]);
     Ok(0)
 }
 
@@ -211,36 +210,34 @@ pub(super) fn timer_start(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<
     let [address, ns, flags, ..] = given;
     let number = timer(run, address)?.filter(|_| flags & !(ABSOLUTE | PINNED) == 0);
     let cpu = run.host.here();
-    let armed = number.and_then(|number| run.host.maps.arm(number, cpu));
+    let armed = number.and_then(|number| run.host.policy.maps.arm(number, cpu));
     let Some((index, generation)) = armed else { return Ok(-errno::EINVAL as u64) };
-    let now_ns = run.host.now_ns;
+    let now_ns = run.host.now_ns();
     let at_ns = if flags & ABSOLUTE != 0 { ns.max(now_ns) } else { now_ns.saturating_add(ns) };
     run.host.forget_stale_timers();
-    run.host.add_timer(at_ns, Timer::Policy(index, generation));
+    run.host.time.add_timer(at_ns, Timer::Policy(index, generation));
     Ok(0)
 }
 
 pub(super) fn timer_cancel(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let Some(number) = timer(run, given[0])? else { return Ok(-errno::EINVAL as u64) };
-    Ok(run.host.maps.disarm(number).into())
+    Ok(run.host.policy.maps.disarm(number).into())
 }
 
 pub(super) fn lock(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let lock = writable::<u32>(run, given[0])?;
     let kernel = &mut *run.host;
     // SAFETY: a word of the policy's own.
-    let known = kernel.maps.find_lock(given[0], unsafe { *lock });
-    let Some(number) = known.or_else(|| kernel.maps.add_lock(given[0])) else {
+    let known = kernel.policy.maps.find_lock(given[0], unsafe { *lock });
+    let Some(number) = known.or_else(|| kernel.policy.maps.add_lock(given[0])) else {
         let message = "bpf_spin_lock() of more locks than there may be".to_owned();
         kernel.fail(FailureKind::Limit, message);
         return Ok(0);
     };
-    if known.is_none() {
-        kernel.spin_locks.push(Lock::default());
-    }
     // SAFETY: as above.
     unsafe { *lock = number };
-    kernel.take(kernel.spin_locks[number as usize - 1]);
+    let lock = *kernel.policy.spin_lock(number);
+    kernel.take(lock);
     Ok(0)
 }
 
@@ -248,8 +245,11 @@ pub(super) fn unlock(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, 
     let lock = writable::<u32>(run, given[0])?;
     let kernel = &mut *run.host;
     // SAFETY: a word of the policy's own.
-    match kernel.maps.find_lock(given[0], unsafe { *lock }) {
-        Some(number) => kernel.spin_locks[number as usize - 1] = kernel.released(),
+    match kernel.policy.maps.find_lock(given[0], unsafe { *lock }) {
+        Some(number) => {
+            let released = kernel.released();
+            *kernel.policy.spin_lock(number) = released;
+        }
         None => {
             let message = "bpf_spin_unlock() of a lock that was never taken".to_owned();
             kernel.fail(FailureKind::BadCall, message);

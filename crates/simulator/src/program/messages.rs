@@ -10,59 +10,67 @@ use scenario::workload::Op;
 impl Kernel<'_> {
     /// What copying so many bytes takes.
     pub(super) fn copy_ns(&self, bytes: u32) -> u64 {
-        (u64::from(bytes) * self.costs.copy_ns_per_kib) >> 10
+        (u64::from(bytes) * self.core.cpus.costs().copy_ns_per_kib) >> 10
     }
 
     /// What a CPU pays for a channel's state when another one used it last.
     pub(super) fn fetch_channel_ns(&self, channel: u32, cpu: usize) -> u64 {
-        let last = self.channels[channel as usize].last_cpu.map_or(cpu, |last| last as usize);
-        self.costs.channel_lines * self.costs.line_transfer_ns[self.distance(last, cpu)]
+        let last =
+            self.programs.channels[channel as usize].last_cpu.map_or(cpu, |last| last as usize);
+        self.core.cpus.costs().channel_lines
+            * self.core.cpus.costs().line_transfer_ns[self.core.cpus.distance(last, cpu)]
     }
 
     /// What a CPU pays for the first `bytes` of a channel, a message at the most, when they were
     /// sent from another one.
     pub(super) fn fetch_message_ns(&self, channel: u32, bytes: u32, cpu: usize) -> u64 {
-        let Some(message) = self.channels[channel as usize].messages.front() else { return 0 };
-        let lines = self.costs.message_lines + u64::from(bytes).div_ceil(self.costs.line_bytes);
-        lines * self.costs.line_transfer_ns[self.distance(message.cpu as usize, cpu)]
+        let Some(message) = self.programs.channels[channel as usize].messages.front() else {
+            return 0;
+        };
+        let lines = self.core.cpus.costs().message_lines
+            + u64::from(bytes).div_ceil(self.core.cpus.costs().line_bytes);
+        lines
+            * self.core.cpus.costs().line_transfer_ns
+                [self.core.cpus.distance(message.cpu as usize, cpu)]
     }
 
     /// `WAKE_SYNC` if this channel's messages wake synchronously.
     pub(super) fn sync_of(&self, index: usize) -> u64 {
-        let sync = self.channels[index].spec.sync_wakeups || self.sync_wakeups;
+        let sync = self.programs.channels[index].spec.sync_wakeups || self.programs.sync_wakeups;
         if sync { WAKE_SYNC } else { 0 }
     }
 
     /// Writes a message, or waits for room.
     pub(super) fn send(&mut self, task: TaskId, index: usize, bytes: u32) -> Outcome {
-        let cpu = self.cpu as u32;
-        let channel = &mut self.channels[index];
+        let cpu = self.core.here() as u32;
+        let channel = &mut self.programs.channels[index];
         channel.last_cpu = Some(cpu);
         if !channel.has_room_for(bytes) {
             channel.nr_blocked += 1;
             channel.senders.push_back((channel.nr_blocked, task));
-            self.tasks.state_mut(task).phase = RETRY;
+            self.core.tasks.state_mut(task).phase = RETRY;
             return Outcome::Blocks;
         }
-        let request = self.tasks.state(task).request;
+        let request = self.core.tasks.state(task).request;
         channel.put(Message { left: bytes, cpu, request });
         let receiver = channel.receivers.pop_front();
         let sync = self.sync_of(index);
         self.next_operation(task);
         if let Some(receiver) = receiver {
-            self.wake_up(receiver, WAKE_TTWU | sync);
+            self.core.wake_up(receiver, WAKE_TTWU | sync);
         }
         Outcome::Goes
     }
 
     /// Reads what there is, or waits for data; wakes senders once enough has been read.
     pub(super) fn receive(&mut self, task: TaskId, op: Op, index: usize, bytes: u32) -> Outcome {
-        let state = self.tasks.state_mut(task);
+        let cpu = self.core.here() as u32;
+        let state = self.core.tasks.state_mut(task);
         if state.bytes_left == 0 {
             state.bytes_left = bytes;
         }
-        let channel = &mut self.channels[index];
-        channel.last_cpu = Some(self.cpu as u32);
+        let channel = &mut self.programs.channels[index];
+        channel.last_cpu = Some(cpu);
         if channel.content_bytes == 0 {
             channel.receivers.push_back(task);
             state.phase = RETRY;
@@ -72,7 +80,9 @@ impl Kernel<'_> {
         state.request = request;
         state.bytes_left -= got;
         let whole = state.bytes_left == 0;
-        self.metrics.messages += u64::from(whole);
+        if whole {
+            self.core.recorder.message();
+        }
         let drained = channel.used_bytes <= u64::from(channel.spec.wake_senders_at_bytes);
         state.to_wake = if drained { channel.senders.len() as u32 } else { 0 };
         state.last_to_wake = channel.nr_blocked;
@@ -81,7 +91,7 @@ impl Kernel<'_> {
         {
             // There is more than this task wanted.
             let sync = self.sync_of(index);
-            self.wake_up(next, WAKE_TTWU | sync);
+            self.core.wake_up(next, WAKE_TTWU | sync);
             self.end_if_all_are_awake(task);
         } else {
             self.wake_next(task, op);

@@ -1,153 +1,20 @@
-//! What a run is measured by, and the digest that tells two runs apart.
+//! What is known of a run when it is over.
 
-use crate::Options;
+use super::{Recorder, Stay, Wakeup};
 use crate::choices::Choice;
-use crate::cpu::{Cpu, Spent};
+use crate::cpu::Spent;
+use crate::cpus::Cpus;
 use crate::failure::Failure;
-use crate::observation::{Event, Observation};
+use crate::observation::Observation;
 use crate::place::TaskId;
 use crate::profile::{Profile, Profiler};
-use crate::queue_record::{QueueRecord, QueueRecorder};
-use crate::requests::{RequestGroup, Requests};
+use crate::queue_record::QueueRecord;
+use crate::queues::Queues;
+use crate::requests::RequestGroup;
 use crate::task::{State, Tasks};
-use crate::times::{Distribution, Times};
+use crate::times::Distribution;
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// A rolling digest: 64 bits over everything that is mixed in, in order.
-///
-/// Each word is folded in by a 128-bit multiplication whose halves are combined, as
-/// multiply-and-fold hashes do. It tells accidents apart, not attackers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Digest(u64);
-
-impl Digest {
-    /// Mixes words in.
-    pub fn mix(&mut self, words: &[u64]) {
-        const ODD: u64 = 0x9e37_79b9_7f4a_7c15; // 2^64 divided by the golden ratio.
-        for &word in words {
-            let product = u128::from(self.0 ^ word) * u128::from(ODD);
-            self.0 = (product as u64 ^ (product >> 64) as u64).rotate_left(29) ^ word;
-        }
-    }
-
-    /// 16 hexadecimal digits.
-    pub fn text(self) -> String {
-        format!("{:016x}", self.0)
-    }
-}
-
-/// One stay of a task on a CPU: start and end in ns, CPU, pid.
-pub type Stay = (u64, u64, u32, u32);
-
-/// One wake-up: when in ns, pid, the CPU that the task was put on, whether it is new.
-pub type Wakeup = (u64, u32, u32, bool);
-
-/// Counters of a run in progress.
-#[derive(Debug, Default)]
-pub struct Metrics {
-    /// Digest of all wake-ups and switches with their times.
-    pub digest: Digest,
-    /// Operations finished, ticks, timers and interrupts.
-    pub events: u64,
-    /// Tasks put on CPUs.
-    pub switches: u64,
-    /// Tasks that ran on another CPU than before.
-    pub migrations: u64,
-    /// Wake-ups.
-    pub wakeups: u64,
-    /// Ticks.
-    pub ticks: u64,
-    /// Interrupts between CPUs.
-    pub interrupts: u64,
-    /// Messages received since the mark.
-    pub messages: u64,
-    /// When the workload's mark was reached.
-    pub marked_at_ns: Option<u64>,
-    /// When the last task so far ended.
-    pub last_exit_ns: u64,
-    /// Stays on CPUs, if asked for.
-    pub timeline: Option<Vec<Stay>>,
-    /// Wake-ups, if stays were asked for.
-    pub timeline_wakeups: Option<Vec<Wakeup>>,
-    /// Requests of the workload.
-    pub requests: Requests,
-    /// What happened, if asked for.
-    pub observations: Option<Vec<Observation>>,
-    /// What was done to dispatch queues, if asked for.
-    pub queues: Option<QueueRecorder>,
-    /// What the policy's own instructions are, if asked for.
-    pub profiler: Option<Profiler>,
-    run_ns: Times,
-    wait_ns: Times,
-    wakeup_latency_ns: Times,
-}
-
-impl Metrics {
-    /// Nothing counted yet.
-    pub fn new(options: &Options) -> Self {
-        Metrics {
-            timeline: options.timeline.then(Vec::new),
-            timeline_wakeups: options.timeline.then(Vec::new),
-            observations: options.observe.then(Vec::new),
-            queues: options.queues.then(QueueRecorder::default),
-            profiler: (options.profile && !options.strict).then(Profiler::default),
-            ..Metrics::default()
-        }
-    }
-
-    /// What is measured begins; only the first time counts.
-    pub fn mark(&mut self, now_ns: u64) {
-        if self.marked_at_ns.is_none() {
-            self.marked_at_ns = Some(now_ns);
-            self.messages = 0;
-        }
-    }
-
-    /// A task became runnable and was given to a CPU.
-    pub fn woke(&mut self, now_ns: u64, task: TaskId, cpu: usize, is_new: bool) {
-        if let Some(wakeups) = &mut self.timeline_wakeups {
-            wakeups.push((now_ns, task + 1, cpu as u32, is_new));
-        }
-    }
-
-    /// Notes what happened, if somebody asked for it.
-    pub fn observe(&mut self, at_ns: u64, event: Event) {
-        if let Some(observations) = &mut self.observations {
-            observations.push(Observation { at_ns, event });
-        }
-    }
-
-    /// A task was put on a CPU after this wait.
-    pub fn entered_cpu(&mut self, waited_ns: u64, woken: bool) {
-        self.switches += 1;
-        self.still_waits(waited_ns, woken);
-    }
-
-    /// A wait came to its end, or the run did.
-    pub fn still_waits(&mut self, waited_ns: u64, woken: bool) {
-        self.wait_ns.record(waited_ns);
-        if woken {
-            self.wakeup_latency_ns.record(waited_ns);
-        }
-    }
-
-    /// A task left a CPU.
-    pub fn left_cpu(
-        &mut self,
-        cpu: usize,
-        task: TaskId,
-        ran_ns: u64,
-        now_ns: u64,
-        voluntarily: bool,
-    ) {
-        self.run_ns.record(ran_ns);
-        self.digest.mix(&[ran_ns, u64::from(voluntarily)]);
-        if let Some(timeline) = &mut self.timeline {
-            timeline.push((now_ns - ran_ns, now_ns, cpu as u32, task + 1));
-        }
-    }
-}
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -185,7 +52,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl CpuTime {
-    fn of(cpus: &[Cpu]) -> Self {
+    fn of(cpus: &Cpus) -> Self {
         let sum = |kind: Spent| cpus.iter().map(|cpu| cpu.spent_ns[kind as usize]).sum();
         CpuTime {
             work: sum(Spent::Work),
@@ -321,61 +188,65 @@ pub struct Ending {
     pub choices: Vec<Choice>,
     /// Times that the policy was loaded again.
     pub nr_restarts: u64,
-    /// What was done to dispatch queues.
-    pub queues: Option<Vec<QueueRecord>>,
 }
 
 /// Turns counters into a result.
-pub fn summarize(mut metrics: Metrics, tasks: &Tasks, cpus: &[Cpu], ending: Ending) -> RunResult {
+pub fn summarize(
+    mut recorder: Recorder,
+    tasks: &Tasks,
+    cpus: &Cpus,
+    queues: &Queues,
+    ending: Ending,
+) -> RunResult {
     let ids = 0..tasks.len() as TaskId;
     let end_ns = if tasks.census().exited() as usize == tasks.len() {
-        metrics.last_exit_ns
+        recorder.last_exit_ns
     } else {
         ending.elapsed_ns
     };
     let sum =
         |count: fn(&crate::abi::Task) -> u64| ids.clone().map(|id| count(tasks.seen(id))).sum();
-    let mut digest = metrics.digest;
-    digest.mix(&[ending.elapsed_ns, metrics.events, metrics.switches, metrics.wakeups]);
-    metrics.requests.count_overdue(tasks, ending.elapsed_ns);
-    let requests = metrics.requests.groups();
+    let mut digest = recorder.digest;
+    digest.mix(&[ending.elapsed_ns, recorder.events, recorder.switches, recorder.wakeups]);
+    recorder.requests.count_overdue(tasks, ending.elapsed_ns);
+    let requests = recorder.requests.groups();
     RunResult {
         status: ending.status,
         error: ending.failure,
         digest: digest.text(),
-        makespan_ns: end_ns.saturating_sub(metrics.marked_at_ns.unwrap_or(0)),
+        makespan_ns: end_ns.saturating_sub(recorder.marked_at_ns.unwrap_or(0)),
         elapsed_ns: ending.elapsed_ns,
-        messages: metrics.messages,
+        messages: recorder.messages,
         nr_tasks: tasks.len() as u64,
         nr_cpus: cpus.len() as u64,
-        events: metrics.events,
-        switches: metrics.switches,
+        events: recorder.events,
+        switches: recorder.switches,
         voluntary_switches: sum(|task| task.nvcsw),
         involuntary_switches: sum(|task| task.nivcsw),
-        migrations: metrics.migrations,
-        wakeups: metrics.wakeups,
-        ticks: metrics.ticks,
-        interrupts: metrics.interrupts,
+        migrations: recorder.migrations,
+        wakeups: recorder.wakeups,
+        ticks: recorder.ticks,
+        interrupts: recorder.interrupts,
         restarts: ending.nr_restarts,
         cpu_time_ns: CpuTime::of(cpus),
-        run_ns: metrics.run_ns.quantiles(),
-        wait_ns: metrics.wait_ns.quantiles(),
-        wakeup_latency_ns: metrics.wakeup_latency_ns.distribution(),
-        response_ns: metrics.requests.response_ns(),
+        run_ns: recorder.run_ns.quantiles(),
+        wait_ns: recorder.wait_ns.quantiles(),
+        wakeup_latency_ns: recorder.wakeup_latency_ns.distribution(),
+        response_ns: recorder.requests.response_ns(),
         deadlines: requests.iter().map(|group| group.deadlines).sum(),
         deadline_misses: requests.iter().map(|group| group.deadline_misses).sum(),
         requests,
         jain_fairness: jain_fairness(tasks, ending.elapsed_ns),
         task_groups: task_groups(tasks, cpus.len()),
-        timeline_names: metrics
+        timeline_names: recorder
             .timeline
             .as_ref()
             .map(|_| ids.map(|id| (id + 1, tasks.name(id))).collect()),
-        timeline: metrics.timeline,
-        profile: metrics.profiler.map(Profiler::into_profile),
-        timeline_wakeups: metrics.timeline_wakeups,
-        observations: metrics.observations,
-        queues: ending.queues,
+        timeline: recorder.timeline,
+        profile: recorder.profiler.map(Profiler::into_profile),
+        timeline_wakeups: recorder.timeline_wakeups,
+        observations: recorder.observations,
+        queues: recorder.queues.map(|recorder| recorder.into_records(queues)),
         choices: ending.choices,
     }
 }

@@ -1,0 +1,103 @@
+//! How a task comes to the policy and leaves it.
+
+use crate::abi;
+use crate::core::Core;
+use crate::failure::{FailureKind, told_number};
+use crate::observation::Event;
+use crate::operations::Operation;
+use crate::place::{Place, TaskId};
+use crate::visible::TASKS_MAX;
+use scenario::draw::Random;
+use scenario::workload::TaskTemplate;
+
+impl Core<'_> {
+    /// A new task of a template, unknown to the policy.
+    pub fn create_task(
+        &mut self,
+        (template, kind): (u32, &TaskTemplate),
+        parent: Option<TaskId>,
+        random: Random,
+    ) -> TaskId {
+        if self.tasks.len() >= TASKS_MAX {
+            self.fail(FailureKind::Limit, format!("more than {TASKS_MAX} tasks"));
+        }
+        let mut allowed = self.mask_of_set(&kind.cpus);
+        if allowed.weight() == 0 {
+            allowed = self.idle.masks().possible;
+        }
+        let space = kind.address_space.unwrap_or_else(|| self.tasks.add_space(&mut self.visible));
+        let mm = self.visible.room.shift.show(self.tasks.space_address(space));
+        let shared = (allowed == self.idle.masks().possible).then(|| self.shown_possible());
+        let task = self.tasks.add(&mut self.visible, template, kind, &allowed, random);
+        if kind.cpus.is_none() {
+            // As the kernel's first task, and so all others: NR_CPUS, whatever there is.
+            self.tasks.seen_mut(task).nr_cpus_allowed = abi::CPUS_MAX as i32;
+        }
+        self.recorder.observe(self.now_ns(), Event::Created { template, task });
+        let state = self.tasks.state_mut(task);
+        state.address_space = space;
+        state.parent = parent;
+        // As in the kernel, there is always a parent: what nobody of the workload forked came from
+        // the first CPU's idle task.
+        let parent = self.visible.room.shift.show(self.tasks.address_on(0, parent));
+        let first = allowed.intersection(&self.idle.masks().online).next().unwrap_or(0);
+        let here = self.here();
+        let seen = self.tasks.seen_mut(task);
+        seen.mm = mm;
+        seen.cpus_ptr = shared.unwrap_or(seen.cpus_ptr);
+        seen.parent = parent;
+        seen.real_parent = parent;
+        seen.cpu = if allowed.has(here) { here } else { first } as i32;
+        task
+    }
+
+    /// A new task comes to the policy.
+    pub fn admit(&mut self, task: TaskId, fork: bool) {
+        self.tasks.seen_mut(task).start_time = self.now_ns();
+        self.introduce(task, fork);
+    }
+
+    /// Introduces a task to the policy (`scx_init_task`, `scx_enable_task`).
+    pub fn introduce(&mut self, task: TaskId, fork: bool) {
+        let result = self.call_init_task(task, fork);
+        if result != 0 {
+            let label = self.tasks.label(task);
+            let message =
+                format!("ops.init_task() failed ({result}) for {label}{}", told_number(result));
+            return self.fail_about(task, FailureKind::PolicyExit, message);
+        }
+        self.call_for(Operation::Enable, task, 0);
+        self.call_set_weight(task);
+        if !fork {
+            // The policy has not seen how its mask came about (`switching_to_scx`).
+            self.call_set_cpumask(task);
+        }
+    }
+
+    /// The books of a task that has just left its CPU for good (`exit_notify`); its parent, if that
+    /// one is to wake up by it.
+    pub fn bury(&mut self, task: TaskId) -> Option<TaskId> {
+        const PF_EXITING: u32 = 4;
+        self.tasks.seen_mut(task).flags |= PF_EXITING;
+        let state = self.tasks.state_mut(task);
+        state.totals.exited_at_ns = self.time.now_ns();
+        self.recorder.exited(self.time.now_ns());
+        let parent = state.parent?;
+        let state = self.tasks.state_mut(parent);
+        state.children -= 1;
+        let wakes = state.children == 0 && state.joining && state.place == Place::Asleep;
+        state.joining &= !wakes;
+        wakes.then_some(parent)
+    }
+
+    /// Tells the policy that a task is gone (`sched_ext_free`): after the switch from it, so that
+    /// `dispatch` still knows it.
+    pub fn forget(&mut self, task: TaskId) {
+        if std::mem::replace(&mut self.tasks.state_mut(task).is_forgotten, true) {
+            return; // A policy that was loaded again has never known it.
+        }
+        self.call_for(Operation::Disable, task, 0);
+        self.call_exit_task(task);
+        self.policy.maps.forget_task(&mut self.tasks.seen_mut(task).storage);
+    }
+}

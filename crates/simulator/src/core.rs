@@ -1,0 +1,153 @@
+//! All that calls from the policy can reach: the simulated kernel without what tasks do.
+//!
+//! It is made of parts, each of which keeps its own state. What takes two of them is here or in
+//! the modules that are named for what they do.
+
+use crate::abi;
+use crate::cpu::Spent;
+use crate::cpus::Cpus;
+use crate::dispatch_queue::Lock;
+use crate::failure::{Failure, FailureKind};
+use crate::idle::Idle;
+use crate::picking::Picking;
+use crate::place::TaskId;
+use crate::policy_state::PolicyState;
+use crate::queues::Queues;
+use crate::recorder::Recorder;
+use crate::task::Tasks;
+use crate::time::Time;
+use crate::timer::Timer;
+use crate::visible::Visible;
+
+/// Expiries that may wait for their time although they do not hold any more.
+const STALE_TIMERS_KEPT: usize = 64;
+
+/// The parts.
+pub struct Core<'a> {
+    /// The clock, and what happens next.
+    pub time: Time,
+    /// The machine's CPUs.
+    pub cpus: Cpus<'a>,
+    /// Tasks, and where they are.
+    pub tasks: Tasks,
+    /// Dispatch queues.
+    pub queues: Queues,
+    /// Which CPUs are idle.
+    pub idle: Idle,
+    /// How far the CPU that acts is in picking its next task.
+    pub picking: Picking,
+    /// What is counted, and what ends the run.
+    pub recorder: Recorder,
+    /// The policy that runs.
+    pub policy: PolicyState<'a>,
+    /// The memory that it sees.
+    pub visible: Visible,
+}
+
+impl Core<'_> {
+    /// The active CPU.
+    pub fn here(&self) -> usize {
+        self.time.here()
+    }
+
+    /// Its clock.
+    pub fn now_ns(&self) -> u64 {
+        self.time.now_ns()
+    }
+
+    /// How many CPUs there are, as policies are told.
+    pub fn nr_cpu_ids(&self) -> u32 {
+        self.cpus.len() as u32
+    }
+
+    // ---- time -------------------------------------------------------------------------------
+
+    /// Makes `cpu` the active one at `at_ns` and accounts for what it did so far.
+    pub fn enter(&mut self, cpu: usize, at_ns: u64) {
+        let clock_ns = self.cpus[cpu].clock_ns;
+        assert!(at_ns >= clock_ns, "CPU {cpu} is busy until {clock_ns} ns, not free at {at_ns} ns");
+        self.account(cpu, at_ns);
+        self.time.begin(cpu, at_ns);
+    }
+
+    /// Accounts for what a CPU did up to `to_ns`.
+    pub fn account(&mut self, cpu: usize, to_ns: u64) {
+        let cpu = &mut self.cpus[cpu];
+        let done = cpu.account(to_ns);
+        if let (true, Some(task)) = (done > 0, cpu.current) {
+            let state = self.tasks.state_mut(task);
+            state.left = state.left.saturating_sub(done);
+        }
+    }
+
+    /// Spends time of the active CPU.
+    pub fn charge(&mut self, spent: Spent, ns: u64) {
+        self.time.pass(ns);
+        let here = self.here();
+        self.cpus[here].spend(spent, ns);
+    }
+
+    /// Takes a lock for the active CPU: waits until it is free, then pays for moving it here.
+    /// Whoever holds it stores [`released`](Self::released) when the critical section ends.
+    pub fn take(&mut self, lock: Lock) {
+        self.charge(Spent::LockWait, lock.free_at_ns.saturating_sub(self.now_ns()));
+        let distance = self.cpus.distance(lock.holder as usize, self.here());
+        let costs = self.cpus.costs();
+        let ns = costs.lock_ns + costs.line_transfer_ns[distance];
+        self.charge(Spent::Scheduler, ns);
+    }
+
+    /// A lock that the active CPU gives up now.
+    pub fn released(&self) -> Lock {
+        Lock { free_at_ns: self.now_ns(), holder: self.here() as u32 }
+    }
+
+    /// Puts a CPU's next event into the agenda.
+    pub fn publish(&mut self, cpu: usize) {
+        self.time.set_next(cpu, self.cpus[cpu].next_event());
+    }
+
+    /// Forgets expiries of the policy's timers that do not hold any more, once they are most of
+    /// all: a timer can be set for ever.
+    pub fn forget_stale_timers(&mut self) {
+        if self.policy.maps.has_stale_expiries(STALE_TIMERS_KEPT + self.time.nr_timers() / 2) {
+            let maps = &self.policy.maps;
+            self.time.retain_timers(|timer| match timer {
+                Timer::Policy(index, generation) => maps.expiry_cpu(index, generation).is_some(),
+                _ => true,
+            });
+        }
+    }
+
+    // ---- tasks ------------------------------------------------------------------------------
+
+    /// Whether a task may run on a CPU of the machine, be it online or not. Most tasks share the
+    /// mask of all CPUs, and then one look at the pointer will do.
+    pub fn may_run_on(&self, task: TaskId, cpu: usize) -> bool {
+        let seen = self.tasks.seen(task);
+        std::ptr::eq(seen.cpus_ptr, self.shown_possible()) || seen.cpus_mask.has(cpu)
+    }
+
+    /// What the policy is shown for the mask of all CPUs.
+    pub fn shown_possible(&self) -> *const abi::CpuMask {
+        self.visible.room.shift.show(&raw const self.idle.masks().possible)
+    }
+
+    /// The task, or idle task, that runs on a CPU.
+    pub fn current_of(&self, cpu: usize) -> *mut abi::Task {
+        self.tasks.address_on(cpu, self.cpus[cpu].current)
+    }
+
+    // ---- failures ---------------------------------------------------------------------------
+
+    /// Ends the run; the first failure counts.
+    pub fn fail(&mut self, kind: FailureKind, message: String) {
+        self.recorder.fail(Failure::new(kind, message, self.here(), self.now_ns()));
+    }
+
+    /// Ends the run because of a task; the first failure counts.
+    pub fn fail_about(&mut self, task: TaskId, kind: FailureKind, message: String) {
+        let failure = Failure::new(kind, message, self.here(), self.now_ns());
+        self.recorder.fail(failure.about(task, self.tasks.label(task)));
+    }
+}

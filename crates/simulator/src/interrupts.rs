@@ -1,0 +1,35 @@
+//! Interrupts between CPUs.
+
+use crate::agenda::NEVER_NS;
+use crate::core::Core;
+use crate::cpu::{Activity, Spent};
+
+impl Core<'_> {
+    /// Makes a CPU pick again: at once if it is the active one, else by an interrupt
+    /// (`resched_curr`).
+    pub fn resched(&mut self, cpu: usize) {
+        if cpu == self.here() {
+            self.cpus[cpu].need_resched = true;
+        } else {
+            self.interrupt(cpu);
+        }
+    }
+
+    /// Sends a CPU an interrupt that makes it pick again.
+    pub fn interrupt(&mut self, cpu: usize) {
+        if self.cpus[cpu].interrupt.at_ns != NEVER_NS {
+            return; // One is under way already.
+        }
+        if self.cpus[cpu].activity == Activity::Offline {
+            return; // It hears nothing.
+        }
+        if cpu != self.here() {
+            self.charge(Spent::Scheduler, self.cpus.costs().ipi_send_ns);
+        }
+        self.recorder.interrupt();
+        // It is inside something until its clock: nothing can come to it before.
+        let at_ns = (self.now_ns() + self.cpus.costs().ipi_ns).max(self.cpus[cpu].clock_ns);
+        self.cpus[cpu].interrupt = self.time.turn(at_ns);
+        self.publish(cpu);
+    }
+}

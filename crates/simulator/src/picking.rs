@@ -1,0 +1,84 @@
+//! How far the CPU that acts is in picking its next task.
+
+/// How far it is, and what it told itself meanwhile.
+#[derive(Debug, Default)]
+pub struct Picking {
+    is_choosing: bool,
+    is_switching: bool,
+    kicks: OwnKicks,
+}
+
+/// Kicks of itself by a CPU that is choosing its next task.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OwnKicks {
+    /// It is to pick again.
+    pub always: bool,
+    /// It is to pick again if it is then idle.
+    pub if_idle: bool,
+    /// Its task is to lose its slice.
+    pub preempts: bool,
+}
+
+impl Picking {
+    /// Its task has blocked: what it tells itself comes after it has picked.
+    pub fn begin_switch(&mut self) {
+        self.is_switching = true;
+    }
+
+    /// It chooses, and so holds its own run queue's lock.
+    pub fn begin_choice(&mut self) {
+        (self.is_choosing, self.is_switching) = (true, true);
+    }
+
+    /// It does not choose any more, nor is it about to.
+    pub fn end(&mut self) {
+        (self.is_choosing, self.is_switching) = (false, false);
+    }
+
+    /// It gives its run queue up before it has switched.
+    pub fn end_choice(&mut self) {
+        self.is_choosing = false;
+    }
+
+    /// Whether it chooses, and so holds its own run queue's lock.
+    #[inline]
+    pub fn is_choosing(&self) -> bool {
+        self.is_choosing
+    }
+
+    /// Whether what it tells itself comes after it has picked.
+    pub fn is_switching(&self) -> bool {
+        self.is_switching
+    }
+
+    /// It kicks itself meanwhile.
+    pub fn kick_self(&mut self, kick: OwnKicks) {
+        self.kicks.always |= kick.always;
+        self.kicks.if_idle |= kick.if_idle;
+        self.kicks.preempts |= kick.preempts;
+    }
+
+    /// Its kicks of itself meanwhile.
+    pub fn take_kicks(&mut self) -> OwnKicks {
+        std::mem::take(&mut self.kicks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: kicks are kept until they are taken, once.
+
+    use super::*;
+
+    #[test]
+    fn kicks_add_up_until_they_are_taken() {
+        let mut picking = Picking::default();
+        picking.begin_choice();
+        picking.kick_self(OwnKicks { if_idle: true, ..OwnKicks::default() });
+        picking.kick_self(OwnKicks { always: true, preempts: true, ..OwnKicks::default() });
+        picking.end();
+        let kicks = picking.take_kicks();
+        assert!(kicks.always && kicks.if_idle && kicks.preempts);
+        assert!(!picking.take_kicks().always && !picking.is_switching() && !picking.is_choosing());
+    }
+}

@@ -1,0 +1,156 @@
+//! Where a task goes: the kernel's own choice of a CPU, and how fast CPUs of one core compute.
+
+use crate::abi::CpuMask;
+use crate::core::Core;
+use crate::cpu::Activity;
+use crate::flags::WAKE_SYNC;
+use crate::place::TaskId;
+use scenario::machine::Distance;
+use scenario::workload::CpuSet;
+
+impl Core<'_> {
+    // ---- idle CPUs --------------------------------------------------------------------------
+
+    /// Marks a CPU idle.
+    pub fn mark_idle(&mut self, cpu: usize) {
+        self.idle.mark(cpu, self.cpus.siblings(cpu));
+    }
+
+    /// Marks a CPU busy, or claimed by somebody who will make it busy.
+    pub fn mark_busy(&mut self, cpu: usize) {
+        self.idle.mark_busy(cpu, self.cpus.siblings(cpu));
+    }
+
+    /// Claims the CPU that was found, if one was.
+    fn claim(&mut self, found: Option<usize>) -> Option<usize> {
+        if let Some(cpu) = found {
+            self.mark_busy(cpu);
+        }
+        found
+    }
+
+    /// Claims a CPU if it is idle.
+    pub fn claim_idle(&mut self, cpu: usize) -> bool {
+        self.claim(self.idle.is_idle(cpu, false).then_some(cpu)).is_some()
+    }
+
+    /// Claims an idle CPU of `allowed`, one with an idle core if there is such a one; only such a
+    /// one if `core_only`.
+    pub fn pick_idle(&mut self, allowed: &CpuMask, core_only: bool) -> Option<usize> {
+        self.claim(self.idle.find(allowed, core_only))
+    }
+
+    /// The kernel's own choice of a CPU for a task that wakes up, and whether that CPU was idle
+    /// and is now claimed (`scx_bpf_select_cpu_dfl`).
+    pub fn select_cpu_default(&mut self, task: TaskId, prev: usize, wake: u64) -> (usize, bool) {
+        let allowed = self.tasks.seen(task).cpus_mask;
+        match self.select_idle(&allowed, prev, wake, false) {
+            Some(cpu) => (cpu, true),
+            None => (prev, false),
+        }
+    }
+
+    /// An idle CPU of `allowed` for a task that last ran on `prev`, which is claimed, or the
+    /// waker's CPU after a synchronous wake-up: a whole idle core before a part of one, and each
+    /// time `prev`, then its cache, then its node, then any (`scx_select_cpu_dfl`).
+    pub fn select_idle(
+        &mut self,
+        allowed: &CpuMask,
+        prev: usize,
+        wake: u64,
+        core_only: bool,
+    ) -> Option<usize> {
+        if let Some(cpu) = self.select_for_sync(allowed, prev, wake) {
+            return Some(cpu);
+        }
+        let has_smt = !self.cpus.siblings(prev).is_empty();
+        if has_smt {
+            if allowed.has(prev) && self.idle.is_idle(prev, true) {
+                return self.claim(Some(prev));
+            }
+            let near = self.idle.find_near(allowed, prev, true);
+            if near.is_some() || core_only {
+                return self.claim(near);
+            }
+        }
+        if allowed.has(prev) && self.claim_idle(prev) {
+            return Some(prev);
+        }
+        self.claim(self.idle.find_near(allowed, prev, false))
+    }
+
+    fn select_for_sync(&mut self, allowed: &CpuMask, prev: usize, wake: u64) -> Option<usize> {
+        let here = self.here();
+        if wake & WAKE_SYNC == 0 || !allowed.has(here) {
+            return None;
+        }
+        let near = self.cpus.distance(here, prev) <= Distance::Cache as usize;
+        if near && allowed.has(prev) && self.claim_idle(prev) {
+            return Some(prev);
+        }
+        let local = self.queues.local(here);
+        let some_idle = allowed.intersection(&self.idle.masks().idle_cpus).next().is_some();
+        let takes_over =
+            some_idle && self.queues.get(local).len() == 0 && self.cpus[here].current.is_some();
+        takes_over.then_some(here)
+    }
+
+    // ---- where a task may run ---------------------------------------------------------------
+
+    /// Whether a task may run on a CPU now (`is_cpu_allowed`).
+    pub fn is_usable(&self, task: TaskId, cpu: usize) -> bool {
+        self.cpus[cpu].is_online && self.may_run_on(task, cpu)
+    }
+
+    /// A CPU that a task may use if it cannot be on `cpu`: one of its node, else any; none if none
+    /// of those is online (`select_fallback_rq`).
+    pub fn usable_near(&self, task: TaskId, cpu: usize) -> Option<usize> {
+        let node = self.cpus.node(cpu);
+        let near = |other: &usize| self.cpus.node(*other) == node;
+        let usable = |other: &usize| self.is_usable(task, *other);
+        let all = 0..self.cpus.len();
+        all.clone().filter(near).find(usable).or(all.clone().find(usable))
+    }
+
+    /// The CPUs of a set that the machine has; all of them if the set does not say.
+    pub fn mask_of_set(&self, set: &CpuSet) -> CpuMask {
+        let Some(cpus) = set else { return self.idle.masks().possible };
+        cpus.iter().map(|&cpu| cpu as usize).filter(|&cpu| cpu < self.cpus.len()).collect()
+    }
+
+    // ---- CPUs of one core -------------------------------------------------------------------
+
+    /// Recomputes how fast the siblings of `cpu` compute, after it became busy or idle.
+    pub fn refresh_siblings(&mut self, cpu: usize) {
+        if self.cpus.siblings(cpu).is_empty() {
+            return;
+        }
+        let now_ns = self.now_ns();
+        self.cpus[cpu].speed_permille = self.cpus.speed_of(cpu);
+        for place in 0..self.cpus.siblings(cpu).len() {
+            let sibling = self.cpus.siblings(cpu)[place] as usize;
+            self.progress_to(sibling, now_ns);
+            self.cpus[sibling].speed_permille = self.cpus.speed_of(sibling);
+            if self.cpus[sibling].activity == Activity::Work {
+                self.plan_end_of_work(sibling);
+                self.publish(sibling);
+            }
+        }
+    }
+
+    /// Accounts for the computing that `cpu`, not the active one, did up to `at_ns`.
+    fn progress_to(&mut self, cpu: usize, at_ns: u64) {
+        let to_ns = at_ns.min(self.cpus[cpu].ends.at_ns).max(self.cpus[cpu].clock_ns);
+        if self.cpus[cpu].activity == Activity::Work {
+            self.account(cpu, to_ns);
+        }
+    }
+
+    /// Sets when the present computation of `cpu` ends if nothing interrupts it.
+    pub fn plan_end_of_work(&mut self, cpu: usize) {
+        let Some(task) = self.cpus[cpu].current else { return };
+        let state = &mut self.cpus[cpu];
+        let left_ns = self.tasks.state(task).left.div_ceil(state.speed_permille);
+        state.ends = self.time.turn(state.clock_ns.saturating_add(left_ns));
+    }
+}

@@ -1,0 +1,234 @@
+//! All dispatch queues: what is in them, and which of them somebody walks.
+
+use crate::dispatch_queue::{DispatchQueue, GLOBAL, LOCAL_ON, MixedOrders, Standing};
+use crate::place::TaskId;
+use crate::visible::Visible;
+use bytecode::errno;
+use runqueue::Key;
+use std::collections::BTreeMap;
+
+/// All dispatch queues: those of the CPUs first, then one a node, then the policy's own.
+#[derive(Debug)]
+pub struct Queues {
+    queues: Vec<DispatchQueue>,
+    /// Tasks in all of them.
+    nr_queued: u32,
+    /// Insertions into all of them so far.
+    nr_insertions: u64,
+    /// Those whose locks walks of the policy's hold now, innermost last.
+    walked: Vec<u32>,
+    /// Tasks that came into the own queue of a CPU that is gone.
+    stranded: Vec<TaskId>,
+    nr_cpus: usize,
+    nr_nodes: usize,
+    /// Indices of the policy's queues with small numbers.
+    small: Vec<u32>,
+    /// Indices of the policy's other queues.
+    large: BTreeMap<u64, u32>,
+}
+
+const SMALL_IDS: u64 = 4096;
+const NO_QUEUE: u32 = u32::MAX;
+
+/// The most queues there may ever be, built-in and destroyed ones included.
+pub const QUEUES_MAX: usize = 1 << 20;
+
+impl Queues {
+    /// The built-in queues of a machine.
+    pub fn new(visible: &mut Visible, nr_cpus: usize, nr_nodes: usize) -> Self {
+        let local = (0..nr_cpus).map(|cpu| LOCAL_ON | cpu as u64);
+        let built_in = local.chain((0..nr_nodes).map(|_| GLOBAL));
+        Queues {
+            queues: built_in.map(|id| DispatchQueue::new(visible, id)).collect(),
+            nr_queued: 0,
+            nr_insertions: 0,
+            walked: Vec::new(),
+            stranded: Vec::new(),
+            nr_cpus,
+            nr_nodes,
+            small: vec![NO_QUEUE; SMALL_IDS as usize],
+            large: BTreeMap::new(),
+        }
+    }
+
+    /// How many nodes the machine has.
+    pub fn nr_nodes(&self) -> usize {
+        self.nr_nodes
+    }
+
+    /// Creates a queue of the policy's; a negative error number if there is one of that number or
+    /// there have been [`QUEUES_MAX`] queues.
+    pub fn create(&mut self, visible: &mut Visible, id: u64) -> Result<(), i32> {
+        if self.find(id).is_some() {
+            return Err(-errno::EEXIST);
+        }
+        if self.queues.len() >= QUEUES_MAX {
+            return Err(-errno::ENOMEM);
+        }
+        let index = self.queues.len() as u32;
+        self.queues.push(DispatchQueue::new(visible, id));
+        match self.small.get_mut(id as usize) {
+            Some(place) if id < SMALL_IDS => *place = index,
+            _ => drop(self.large.insert(id, index)),
+        }
+        Ok(())
+    }
+
+    /// Forgets an empty queue of the policy's; its number may be used again.
+    pub fn destroy(&mut self, id: u64) {
+        if id < SMALL_IDS {
+            self.small[id as usize] = NO_QUEUE;
+        } else {
+            self.large.remove(&id);
+        }
+    }
+
+    /// Forgets all of the policy's queues, which must be empty.
+    pub fn destroy_all(&mut self) {
+        self.small.fill(NO_QUEUE);
+        self.large.clear();
+    }
+
+    /// Index of the policy's queue with this number.
+    pub fn find(&self, id: u64) -> Option<u32> {
+        if id < SMALL_IDS {
+            let index = self.small[id as usize];
+            return (index != NO_QUEUE).then_some(index);
+        }
+        self.large.get(&id).copied()
+    }
+
+    /// Index of a CPU's own queue.
+    pub fn local(&self, cpu: usize) -> u32 {
+        cpu as u32
+    }
+
+    /// Index of a node's global queue.
+    pub fn global(&self, node: usize) -> u32 {
+        debug_assert!(node < self.nr_nodes);
+        (self.nr_cpus + node) as u32
+    }
+
+    /// The node whose global queue has this index.
+    pub fn node_of(&self, index: u32) -> usize {
+        index as usize - self.nr_cpus
+    }
+
+    /// The CPU whose own queue has this index.
+    pub fn cpu_of(&self, index: u32) -> Option<usize> {
+        ((index as usize) < self.nr_cpus).then_some(index as usize)
+    }
+
+    /// The queue with this index.
+    pub fn get(&self, index: u32) -> &DispatchQueue {
+        &self.queues[index as usize]
+    }
+
+    /// The queue with this index.
+    pub fn get_mut(&mut self, index: u32) -> &mut DispatchQueue {
+        &mut self.queues[index as usize]
+    }
+
+    /// All queues.
+    pub fn all(&self) -> &[DispatchQueue] {
+        &self.queues
+    }
+
+    // ---- tasks ------------------------------------------------------------------------------
+
+    /// Adds a task at the head or the tail of a queue, or by `vtime`. Where it stands: its
+    /// position, if it has one, and the number of the insertion.
+    pub fn add(
+        &mut self,
+        index: u32,
+        task: TaskId,
+        vtime: Option<u64>,
+        at_head: bool,
+    ) -> Result<(i64, u64), MixedOrders> {
+        self.nr_insertions += 1;
+        let seq = self.nr_insertions;
+        let queue = &mut self.queues[index as usize];
+        let position = match vtime {
+            Some(vtime) => {
+                queue.push_vtime(task, Key { at: vtime as i64, arrival: seq })?;
+                0
+            }
+            None => queue.push(task, at_head)?,
+        };
+        self.nr_queued += 1;
+        Ok((position, seq))
+    }
+
+    /// Takes a task out of a queue.
+    pub fn remove(&mut self, index: u32, standing: Standing) -> TaskId {
+        self.nr_queued -= 1;
+        self.queues[index as usize].remove(standing)
+    }
+
+    /// Tasks in all queues.
+    pub fn nr_queued(&self) -> u32 {
+        self.nr_queued
+    }
+
+    /// Insertions into all queues so far.
+    pub fn nr_insertions(&self) -> u64 {
+        self.nr_insertions
+    }
+
+    // ---- walks ------------------------------------------------------------------------------
+
+    /// A walk over a queue begins: its lock is held, and the queue is not squeezed.
+    pub fn begin_walk(&mut self, index: u32) {
+        self.walked.push(index);
+        self.queues[index as usize].walks += 1;
+    }
+
+    /// The walk ends.
+    pub fn end_walk(&mut self, index: u32) {
+        let place = self.walked.iter().rposition(|&walked| walked == index);
+        self.walked.remove(place.expect("a walk that is open"));
+        self.queues[index as usize].walks -= 1;
+    }
+
+    /// Ends all walks.
+    pub fn end_walks(&mut self) {
+        for index in std::mem::take(&mut self.walked) {
+            self.queues[index as usize].walks -= 1;
+        }
+    }
+
+    /// Whether a walk is open.
+    #[inline]
+    pub fn has_walks(&self) -> bool {
+        !self.walked.is_empty()
+    }
+
+    /// Whether a walk over this queue is open.
+    #[inline]
+    pub fn is_walked(&self, index: u32) -> bool {
+        self.has_walks() && self.walked.contains(&index)
+    }
+
+    /// The queue that an open walk goes over, by its address.
+    pub fn walked_at(&self, address: *const crate::abi::DispatchQueueView) -> Option<u32> {
+        let goes_over = |&&index: &&u32| std::ptr::eq(self.get(index).address(), address);
+        self.walked.iter().rev().find(goes_over).copied()
+    }
+
+    /// A task came into the own queue of a CPU that is gone: it has to be pushed away, but not
+    /// during a walk.
+    pub fn strand(&mut self, task: TaskId) {
+        self.stranded.push(task);
+    }
+
+    /// Whether there are such tasks and no walk is open.
+    #[inline]
+    pub fn has_stranded(&self) -> bool {
+        !self.stranded.is_empty() && !self.has_walks()
+    }
+
+    /// Those tasks.
+    pub fn take_stranded(&mut self) -> Vec<TaskId> {
+        std::mem::take(&mut self.stranded)
+    }
+}

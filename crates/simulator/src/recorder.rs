@@ -1,0 +1,258 @@
+//! What a run is measured by while it goes on, what ends it early, and the digest that tells two
+//! runs apart. Nobody who writes here reads: what came of it is in the result.
+
+mod summary;
+
+pub use summary::{CpuTime, Ending, RunResult, Status, TaskGroup, summarize};
+
+use crate::Options;
+use crate::failure::Failure;
+use crate::limits::Limits;
+use crate::observation::{Event, Observation};
+use crate::place::TaskId;
+use crate::profile::Profiler;
+use crate::queue_record::QueueRecorder;
+use crate::requests::Requests;
+use crate::times::Times;
+
+/// A rolling digest: 64 bits over everything that is mixed in, in order.
+///
+/// Each word is folded in by a 128-bit multiplication whose halves are combined, as
+/// multiply-and-fold hashes do. It tells accidents apart, not attackers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Digest(u64);
+
+impl Digest {
+    /// Mixes words in.
+    pub fn mix(&mut self, words: &[u64]) {
+        const ODD: u64 = 0x9e37_79b9_7f4a_7c15; // 2^64 divided by the golden ratio.
+        for &word in words {
+            let product = u128::from(self.0 ^ word) * u128::from(ODD);
+            self.0 = (product as u64 ^ (product >> 64) as u64).rotate_left(29) ^ word;
+        }
+    }
+
+    /// 16 hexadecimal digits.
+    pub fn text(self) -> String {
+        format!("{:016x}", self.0)
+    }
+}
+
+/// One stay of a task on a CPU: start and end in ns, CPU, pid.
+pub type Stay = (u64, u64, u32, u32);
+
+/// One wake-up: when in ns, pid, the CPU that the task was put on, whether it is new.
+pub type Wakeup = (u64, u32, u32, bool);
+
+/// A task that was put on a CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// The task.
+    pub task: TaskId,
+    /// The one that ran before it and was put back, if there is one.
+    pub put_back: Option<TaskId>,
+    /// The CPU.
+    pub cpu: usize,
+    /// How long it waited.
+    pub waited_ns: u64,
+    /// Whether that began with a wake-up.
+    pub woken: bool,
+}
+
+/// What a run is measured by while it goes on.
+#[derive(Debug)]
+pub struct Recorder {
+    /// Of all wake-ups and switches with their times.
+    digest: Digest,
+    /// Operations finished, ticks, timers and interrupts.
+    events: u64,
+    /// Tasks put on CPUs.
+    switches: u64,
+    /// Tasks that ran on another CPU than before.
+    migrations: u64,
+    wakeups: u64,
+    ticks: u64,
+    /// Between CPUs.
+    interrupts: u64,
+    /// Messages received since the mark.
+    messages: u64,
+    marked_at_ns: Option<u64>,
+    /// When the last task so far ended.
+    last_exit_ns: u64,
+    timeline: Option<Vec<Stay>>,
+    timeline_wakeups: Option<Vec<Wakeup>>,
+    requests: Requests,
+    observations: Option<Vec<Observation>>,
+    queues: Option<QueueRecorder>,
+    profiler: Option<Profiler>,
+    run_ns: Times,
+    wait_ns: Times,
+    wakeup_latency_ns: Times,
+    /// Why the run ends early.
+    failure: Option<Failure>,
+    limits: Limits,
+}
+
+impl Recorder {
+    /// Nothing counted yet.
+    pub fn new(options: &Options) -> Self {
+        Recorder {
+            digest: Digest::default(),
+            events: 0,
+            switches: 0,
+            migrations: 0,
+            wakeups: 0,
+            ticks: 0,
+            interrupts: 0,
+            messages: 0,
+            marked_at_ns: None,
+            last_exit_ns: 0,
+            timeline: options.timeline.then(Vec::new),
+            timeline_wakeups: options.timeline.then(Vec::new),
+            requests: Requests::default(),
+            observations: options.observe.then(Vec::new),
+            queues: options.queues.then(QueueRecorder::default),
+            profiler: (options.profile && !options.strict).then(Profiler::default),
+            run_ns: Times::default(),
+            wait_ns: Times::default(),
+            wakeup_latency_ns: Times::default(),
+            failure: None,
+            limits: Limits::new(options.events_max),
+        }
+    }
+
+    // ---- what happens -----------------------------------------------------------------------
+
+    /// An operation, tick, timer or interrupt.
+    pub fn event(&mut self) {
+        self.events += 1;
+    }
+
+    /// How many there were.
+    pub fn nr_events(&self) -> u64 {
+        self.events
+    }
+
+    /// An event was a tick.
+    pub fn tick(&mut self) {
+        self.ticks += 1;
+    }
+
+    /// A CPU was sent an interrupt.
+    pub fn interrupt(&mut self) {
+        self.interrupts += 1;
+    }
+
+    /// A task runs on another CPU than before.
+    pub fn migrated(&mut self) {
+        self.migrations += 1;
+    }
+
+    /// A message was received.
+    pub fn message(&mut self) {
+        self.messages += 1;
+    }
+
+    /// A task ended.
+    pub fn exited(&mut self, now_ns: u64) {
+        self.last_exit_ns = now_ns;
+    }
+
+    /// What is measured begins; only the first time counts.
+    pub fn mark(&mut self, now_ns: u64) {
+        if self.marked_at_ns.is_none() {
+            self.marked_at_ns = Some(now_ns);
+            self.messages = 0;
+        }
+    }
+
+    /// A task becomes runnable.
+    pub fn wakes(&mut self, now_ns: u64, task: TaskId) {
+        self.wakeups += 1;
+        self.digest.mix(&[now_ns, 1 << 32 | u64::from(task)]);
+        self.observe(now_ns, Event::Woke { task });
+    }
+
+    /// It is given to a CPU.
+    pub fn woke(&mut self, now_ns: u64, task: TaskId, cpu: usize, is_new: bool) {
+        if let Some(wakeups) = &mut self.timeline_wakeups {
+            wakeups.push((now_ns, task + 1, cpu as u32, is_new));
+        }
+    }
+
+    /// A task was put on a CPU.
+    pub fn entered(&mut self, now_ns: u64, entry: Entry) {
+        let Entry { task, put_back, cpu, waited_ns, woken } = entry;
+        let before = put_back.map_or(0, |task| u64::from(task) + 1);
+        self.digest.mix(&[now_ns, (cpu as u64) << 48 | before << 24 | u64::from(task + 1)]);
+        self.switches += 1;
+        self.waited(waited_ns, woken);
+    }
+
+    /// A wait came to its end, or the run did.
+    pub fn waited(&mut self, waited_ns: u64, woken: bool) {
+        self.wait_ns.record(waited_ns);
+        if woken {
+            self.wakeup_latency_ns.record(waited_ns);
+        }
+    }
+
+    /// A task left a CPU.
+    pub fn left(&mut self, now_ns: u64, cpu: usize, task: TaskId, ran_ns: u64, voluntarily: bool) {
+        self.run_ns.record(ran_ns);
+        self.digest.mix(&[ran_ns, u64::from(voluntarily)]);
+        if let Some(timeline) = &mut self.timeline {
+            timeline.push((now_ns - ran_ns, now_ns, cpu as u32, task + 1));
+        }
+    }
+
+    /// Notes what happened, if somebody asked for it.
+    pub fn observe(&mut self, at_ns: u64, event: Event) {
+        if let Some(observations) = &mut self.observations {
+            observations.push(Observation { at_ns, event });
+        }
+    }
+
+    /// Requests of the workload.
+    pub fn requests(&mut self) -> &mut Requests {
+        &mut self.requests
+    }
+
+    /// What is done to dispatch queues, if somebody asked for it.
+    pub fn queues(&mut self) -> Option<&mut QueueRecorder> {
+        self.queues.as_mut()
+    }
+
+    /// The policy's own instructions, if somebody asked for them.
+    pub fn profiler(&mut self) -> Option<&mut Profiler> {
+        self.profiler.as_mut()
+    }
+
+    // ---- what ends the run ------------------------------------------------------------------
+
+    /// The run ends; the first failure counts.
+    pub fn fail(&mut self, failure: Failure) {
+        self.failure.get_or_insert(failure);
+    }
+
+    /// Whether it is to end.
+    #[inline]
+    pub fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Why.
+    pub fn failure_mut(&mut self) -> Option<&mut Failure> {
+        self.failure.as_mut()
+    }
+
+    /// Why; what fails afterwards counts anew.
+    pub fn take_failure(&mut self) -> Option<Failure> {
+        self.failure.take()
+    }
+
+    /// Takes in the time of an event; what it is one too many of.
+    pub fn exceeded(&mut self, at_ns: u64) -> Option<String> {
+        self.limits.exceeded(at_ns, self.events)
+    }
+}
