@@ -101,9 +101,14 @@ impl Agenda {
         (When { at_ns: (key >> 64) as u64, turn: key as u64 - place }, place as usize)
     }
 
-    /// Time of the earliest event of any other place than `place`. O(log places).
-    pub fn earliest_beside(&self, place: usize) -> u64 {
-        self.next.beside(place).map(|key| (key >> 64) as u64).min().unwrap_or(NEVER_NS)
+    /// Whether this event of `place` is the earliest.
+    pub fn is_first(&self, place: usize, when: When) -> bool {
+        self.next.first() == when.rank() | place as u128
+    }
+
+    /// Whether everything happens after `when`.
+    pub fn is_after(&self, when: When) -> bool {
+        self.next.first() >= when.rank() + u128::from(PLACES_MAX)
     }
 }
 

@@ -64,7 +64,7 @@ impl Core<'_> {
 
     /// Makes `cpu` the active one at `at_ns` and accounts for what it did so far.
     pub fn enter(&mut self, cpu: usize, at_ns: u64) {
-        let clock_ns = self.cpus[cpu].clock_ns;
+        let clock_ns = self.cpus[cpu].clock_ns();
         assert!(at_ns >= clock_ns, "CPU {cpu} is busy until {clock_ns} ns, not free at {at_ns} ns");
         self.account(cpu, at_ns);
         self.time.begin(cpu, at_ns);

@@ -40,26 +40,36 @@ pub enum Activity {
     Offline,
 }
 
+/// What may interrupt a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Await {
+    /// Its timer ticks; never while it is idle.
+    Tick = 0,
+    /// Another CPU makes it pick again.
+    Interrupt = 1,
+    /// It comes to the first of its late timers.
+    LateTimers = 2,
+}
+
+const AWAITS: usize = 3;
+
 /// One CPU.
 #[derive(Debug, Default)]
 pub struct Cpu {
     /// The task on it.
     pub current: Option<TaskId>,
-    /// Up to when its time is accounted for.
-    pub clock_ns: u64,
-    /// What it does from `clock_ns` on.
+    clock_ns: u64,
+    /// What it does from its clock on.
     pub activity: Activity,
     /// When the present activity ends by itself.
     pub ends: When,
-    /// Next timer tick; never while idle.
-    pub tick: When,
-    /// Arrival of a request to reschedule from another CPU.
-    pub interrupt: When,
+    /// When each of [`Await`] comes, and the first of them.
+    awaited: [When; AWAITS],
+    first_awaited: When,
     /// Timers that expired while it was inside something that cannot be interrupted, in the order
     /// of their times.
     pub late_timers: VecDeque<Timer>,
-    /// When it comes to the first of them.
-    pub late: When,
     /// Whether it is to pick a task at the next chance.
     pub need_resched: bool,
     /// Whether it may run tasks (`scx_rq_online`).
@@ -68,8 +78,7 @@ pub struct Cpu {
     pub leaves: bool,
     /// Up to when the current task's slice and run time are accounted for.
     pub exec_start_ns: u64,
-    /// Where its time went.
-    pub spent_ns: [u64; SPENT_KINDS],
+    spent_ns: [u64; SPENT_KINDS],
     /// Speed at which its task computes now, in thousandths.
     pub speed_permille: u64,
     /// KiB brought into its cache since the start: how far others have pushed a task's data out.
@@ -106,8 +115,85 @@ impl Cpu {
         self.spent_ns[spent as usize] += ns;
     }
 
+    /// Up to when its time is accounted for.
+    #[inline]
+    pub fn clock_ns(&self) -> u64 {
+        self.clock_ns
+    }
+
+    /// Where its time went: ns by [`Spent`].
+    pub fn spent_ns(&self) -> &[u64; SPENT_KINDS] {
+        &self.spent_ns
+    }
+
+    /// Forgets what it spent since it had spent so much.
+    pub fn forget_spent(&mut self, spent_ns: [u64; SPENT_KINDS]) {
+        (self.spent_ns, self.clock_ns) = (spent_ns, spent_ns.iter().sum());
+    }
+
+    /// When this comes.
+    #[inline]
+    pub fn when(&self, what: Await) -> When {
+        self.awaited[what as usize]
+    }
+
+    /// Sets when this comes.
+    pub fn set_when(&mut self, what: Await, when: When) {
+        self.awaited[what as usize] = when;
+        let [tick, interrupt, late] = self.awaited;
+        self.first_awaited = tick.min(interrupt).min(late);
+    }
+
+    /// What comes then.
+    pub fn awaited_at(&self, when: When) -> Option<Await> {
+        let all = [Await::Tick, Await::LateTimers, Await::Interrupt];
+        all.into_iter().find(|&what| self.when(what) == when)
+    }
+
     /// The first thing that will happen to it.
+    #[inline]
     pub fn next_event(&self) -> When {
-        self.ends.min(self.tick).min(self.interrupt).min(self.late)
+        self.ends.min(self.first_awaited)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the first of what a CPU awaits is kept, and all of its time is accounted for.
+
+    use super::*;
+    use crate::agenda::Agenda;
+
+    #[test]
+    fn the_first_of_what_is_awaited_is_next() {
+        let mut agenda = Agenda::new(1);
+        let mut cpu = Cpu::new(1000);
+        assert_eq!(cpu.next_event(), When::NEVER);
+        let [tick, interrupt, ends] = [30, 20, 25].map(|at_ns| agenda.turn(at_ns));
+        cpu.set_when(Await::Tick, tick);
+        cpu.set_when(Await::Interrupt, interrupt);
+        cpu.ends = ends;
+        assert_eq!(
+            (cpu.next_event(), cpu.awaited_at(interrupt)),
+            (interrupt, Some(Await::Interrupt))
+        );
+        cpu.set_when(Await::Interrupt, When::NEVER);
+        assert_eq!((cpu.next_event(), cpu.awaited_at(ends)), (ends, None));
+        cpu.ends = When::NEVER;
+        assert_eq!((cpu.next_event(), cpu.awaited_at(tick)), (tick, Some(Await::Tick)));
+    }
+
+    #[test]
+    fn each_ns_is_spent_on_what_the_cpu_did() {
+        let mut cpu = Cpu::new(500);
+        assert_eq!(cpu.account(10), 0, "it was idle");
+        cpu.activity = Activity::Work;
+        assert_eq!(cpu.account(14), 4 * 500);
+        cpu.spend(Spent::LockWait, 3);
+        let before = *cpu.spent_ns();
+        assert_eq!((cpu.clock_ns(), before), (17, [4, 0, 0, 3, 10, 0]));
+        cpu.spend(Spent::Kernel, 2);
+        cpu.forget_spent(before);
+        assert_eq!((cpu.clock_ns(), *cpu.spent_ns()), (17, before));
     }
 }

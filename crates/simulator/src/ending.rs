@@ -75,7 +75,7 @@ impl Kernel<'_> {
 
     /// Accounts for what is still going on, lets the policy say good-bye, and reports.
     pub fn finish(mut self: Box<Self>, status: Status) -> RunResult {
-        let latest_ns = self.core.cpus.iter().map(|cpu| cpu.clock_ns).max().unwrap_or(0);
+        let latest_ns = self.core.cpus.iter().map(|cpu| cpu.clock_ns()).max().unwrap_or(0);
         let elapsed_ns = match status {
             Status::Completed if self.core.tasks.nr_alive() == 0 => latest_ns,
             Status::Failed => {
@@ -131,10 +131,10 @@ impl Kernel<'_> {
     fn say_goodbye(&mut self, failed: bool) {
         const UNREGISTERED: u32 = 64;
         const ERROR: u32 = 1024;
-        let spent = self.core.cpus[self.core.here()].spent_ns;
+        let spent = *self.core.cpus[self.core.here()].spent_ns();
         let kind = if failed { ERROR } else { UNREGISTERED };
         self.core.call_exit(kind, 0, "end of the run", "");
         let here = self.core.here();
-        self.core.cpus[here].spent_ns = spent;
+        self.core.cpus[here].forget_spent(spent);
     }
 }

@@ -1,7 +1,7 @@
 //! The main loop: takes events in their order and lets CPUs act on them.
 
 use crate::agenda::{NEVER_NS, When};
-use crate::cpu::{Activity, Spent};
+use crate::cpu::{Activity, Await, Spent};
 use crate::failure::{FailureKind, told_number};
 use crate::flags::{WAKE_FORK, WAKE_TTWU};
 use crate::kernel::Kernel;
@@ -36,7 +36,7 @@ impl Kernel<'_> {
             } else {
                 self.cpu_event(place);
             }
-            self.check_event(place, when);
+            self.check_event(when);
         }
         let status = if self.core.recorder.has_failed() {
             Status::Failed
@@ -76,53 +76,44 @@ impl Kernel<'_> {
     // ---- events -----------------------------------------------------------------------------
 
     fn cpu_event(&mut self, cpu: usize) {
-        let state = &self.core.cpus[cpu];
+        let state = &mut self.core.cpus[cpu];
         let when = state.next_event();
-        if when.at_ns < state.clock_ns {
-            return self.postpone(cpu, when);
-        }
         if when == state.ends {
-            self.core.cpus[cpu].ends = When::NEVER;
+            state.ends = When::NEVER;
             self.core.enter(cpu, when.at_ns);
             self.conclude();
             return self.advance();
         }
-        let (is_tick, is_timer) = (when == state.tick, when == state.late);
+        let what = state.awaited_at(when).expect("it is the first of what is awaited");
+        let clock_ns = state.clock_ns();
+        if when.at_ns < clock_ns {
+            // Its CPU is inside something that cannot be interrupted: until that is carried out,
+            // whatever else happens earlier comes first.
+            state.set_when(what, self.core.time.turn(clock_ns));
+            return self.core.publish(cpu);
+        }
         self.core.enter(cpu, when.at_ns);
         self.core.recorder.event();
-        if is_tick {
-            self.tick();
-        } else if is_timer {
-            self.late_timers();
-        } else {
-            self.core.cpus[cpu].interrupt = When::NEVER;
-            self.core.charge_wake_from_idle();
-            self.core.cpus[cpu].need_resched = true;
+        match what {
+            Await::Tick => {
+                self.tick();
+                self.leave(when.at_ns);
+                return self.skip_ticks(when.at_ns);
+            }
+            Await::LateTimers => self.late_timers(),
+            Await::Interrupt => {
+                self.core.cpus[cpu].set_when(Await::Interrupt, When::NEVER);
+                self.core.charge_wake_from_idle();
+                self.core.cpus[cpu].need_resched = true;
+            }
         }
         self.leave(when.at_ns);
-    }
-
-    /// Puts off an interrupt that falls due while its CPU is inside something that cannot be
-    /// interrupted: until it is carried out, whatever else happens earlier comes first.
-    fn postpone(&mut self, cpu: usize, when: When) {
-        let later = self.core.time.turn(self.core.cpus[cpu].clock_ns);
-        let state = &mut self.core.cpus[cpu];
-        if when == state.tick {
-            state.tick = later;
-        } else if when == state.interrupt {
-            state.interrupt = later;
-        } else if when == state.late {
-            state.late = later;
-        } else {
-            unreachable!("an operation ends after it began: {state:?}");
-        }
-        self.core.publish(cpu);
     }
 
     /// The periodic timer interrupt (`task_tick_scx`).
     fn tick(&mut self) {
         let cpu = self.core.here();
-        self.core.cpus[cpu].tick = self.core.time.next_tick();
+        self.core.cpus[cpu].set_when(Await::Tick, self.core.time.next_tick());
         self.core.recorder.tick();
         self.core.charge(Spent::Kernel, self.core.cpus.costs().tick_ns);
         let Some(task) = self.core.cpus[cpu].current else { return };
@@ -141,10 +132,10 @@ impl Kernel<'_> {
         }
         let Some(cpu) = self.cpu_of(timer) else { return };
         let state = &mut self.core.cpus[cpu];
-        if when.at_ns < state.clock_ns || !state.late_timers.is_empty() {
+        if when.at_ns < state.clock_ns() || !state.late_timers.is_empty() {
             state.late_timers.push_back(timer);
-            if state.late == When::NEVER {
-                state.late = self.core.time.turn(state.clock_ns);
+            if state.when(Await::LateTimers) == When::NEVER {
+                state.set_when(Await::LateTimers, self.core.time.turn(state.clock_ns()));
                 self.core.publish(cpu);
             }
             return;
@@ -196,10 +187,11 @@ impl Kernel<'_> {
             self.core.cpus[cpu].late_timers.pop_front();
             self.expire(timer);
         }
-        self.core.cpus[cpu].late = match self.core.cpus[cpu].late_timers.is_empty() {
+        let next = match self.core.cpus[cpu].late_timers.is_empty() {
             true => When::NEVER,
             false => self.core.time.turn(self.core.now_ns()),
         };
+        self.core.cpus[cpu].set_when(Await::LateTimers, next);
         if !first.is_start() && self.core.cpus[cpu].late_timers.is_empty() {
             self.expire_due();
         }
@@ -274,19 +266,14 @@ impl Kernel<'_> {
                     self.core.plan_end_of_work(cpu);
                 }
             }
-            let state = &self.core.cpus[cpu];
-            let ends_ns = state.ends.at_ns;
-            let undisturbed = ends_ns < self.core.time.earliest_beside(cpu)
-                && ends_ns < state.tick.at_ns
-                && ends_ns < state.interrupt.at_ns
-                && ends_ns < state.late.at_ns
-                && ends_ns <= self.until_ns;
-            if !undisturbed {
-                break;
+            self.core.publish(cpu);
+            let ends = self.core.cpus[cpu].ends;
+            if !self.core.time.is_first(cpu, ends) || ends.at_ns > self.until_ns {
+                return;
             }
             self.core.cpus[cpu].ends = When::NEVER;
-            self.core.account(cpu, ends_ns);
-            self.core.time.begin(cpu, ends_ns);
+            self.core.account(cpu, ends.at_ns);
+            self.core.time.begin(cpu, ends.at_ns);
             self.conclude();
         }
         self.core.publish(cpu);

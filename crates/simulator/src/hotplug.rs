@@ -8,7 +8,7 @@
 
 use crate::agenda::When;
 use crate::core::Core;
-use crate::cpu::Activity;
+use crate::cpu::{Activity, Await};
 use crate::flags;
 use crate::observation::Event;
 
@@ -43,7 +43,7 @@ impl Core<'_> {
         self.hand_over_timers();
         let state = &mut self.cpus[cpu];
         state.activity = Activity::Offline;
-        state.interrupt = When::NEVER;
+        state.set_when(Await::Interrupt, When::NEVER);
         state.need_resched = false;
         self.picking.take_kicks();
         self.publish(cpu);
@@ -66,7 +66,7 @@ impl Core<'_> {
     fn hand_over_timers(&mut self) {
         let cpu = self.here();
         let late = std::mem::take(&mut self.cpus[cpu].late_timers);
-        self.cpus[cpu].late = When::NEVER;
+        self.cpus[cpu].set_when(Await::LateTimers, When::NEVER);
         for timer in late {
             self.time.hand_over(self.now_ns(), timer);
         }

@@ -2,7 +2,7 @@
 
 use crate::agenda::NEVER_NS;
 use crate::core::Core;
-use crate::cpu::{Activity, Spent};
+use crate::cpu::{Activity, Await, Spent};
 
 impl Core<'_> {
     /// Makes a CPU pick again: at once if it is the active one, else by an interrupt
@@ -17,7 +17,7 @@ impl Core<'_> {
 
     /// Sends a CPU an interrupt that makes it pick again.
     pub fn interrupt(&mut self, cpu: usize) {
-        if self.cpus[cpu].interrupt.at_ns != NEVER_NS {
+        if self.cpus[cpu].when(Await::Interrupt).at_ns != NEVER_NS {
             return; // One is under way already.
         }
         if self.cpus[cpu].activity == Activity::Offline {
@@ -28,8 +28,8 @@ impl Core<'_> {
         }
         self.recorder.interrupt();
         // It is inside something until its clock: nothing can come to it before.
-        let at_ns = (self.now_ns() + self.cpus.costs().ipi_ns).max(self.cpus[cpu].clock_ns);
-        self.cpus[cpu].interrupt = self.time.turn(at_ns);
+        let at_ns = (self.now_ns() + self.cpus.costs().ipi_ns).max(self.cpus[cpu].clock_ns());
+        self.cpus[cpu].set_when(Await::Interrupt, self.time.turn(at_ns));
         self.publish(cpu);
     }
 }

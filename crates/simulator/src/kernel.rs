@@ -74,15 +74,14 @@ impl<'a> Kernel<'a> {
         }))
     }
 
-    /// What must hold after an event: of the CPU that acted, and that time did not go back.
-    pub fn check_event(&mut self, place: usize, when: When) {
+    /// What must hold after an event: tasks have places, and time did not go back.
+    pub fn check_event(&mut self, when: When) {
         let core = &mut self.core;
         core.check_places();
-        core.check_conservation(if place < core.cpus.len() { place } else { core.here() });
-        let (next, _) = core.time.first();
         // Where the order of a time's events is chosen, their turns say nothing.
-        let in_order = next > when || self.choices.is_some() && next.at_ns == when.at_ns;
-        assert!(in_order, "time went back: {next:?} after {when:?}");
+        let is_chosen = || self.choices.is_some() && core.time.first().0.at_ns == when.at_ns;
+        let in_order = core.time.is_after(when) || is_chosen();
+        assert!(in_order, "time went back: {:?} after {when:?}", core.time.first().0);
         if let Some(message) = core.recorder.exceeded(when.at_ns) {
             core.fail(FailureKind::Limit, message);
         }

@@ -55,6 +55,7 @@ mod restart;
 mod scheduling;
 mod shown;
 mod task;
+mod ticks;
 mod time;
 mod timer;
 mod times;

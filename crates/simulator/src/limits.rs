@@ -20,6 +20,11 @@ impl Limits {
         Limits { events_max: events_max.unwrap_or(EVENTS_MAX), at_ns: 0, at_once: 0 }
     }
 
+    /// The most events that there may be.
+    pub fn events_max(&self) -> u64 {
+        self.events_max
+    }
+
     /// Takes in an event at this time, when so many had been counted; what it is one too many of.
     pub fn exceeded(&mut self, at_ns: u64, events: u64) -> Option<String> {
         self.at_once = if at_ns == self.at_ns { self.at_once + 1 } else { 0 };

@@ -140,7 +140,7 @@ impl Core<'_> {
 
     /// Accounts for the computing that `cpu`, not the active one, did up to `at_ns`.
     fn progress_to(&mut self, cpu: usize, at_ns: u64) {
-        let to_ns = at_ns.min(self.cpus[cpu].ends.at_ns).max(self.cpus[cpu].clock_ns);
+        let to_ns = at_ns.min(self.cpus[cpu].ends.at_ns).max(self.cpus[cpu].clock_ns());
         if self.cpus[cpu].activity == Activity::Work {
             self.account(cpu, to_ns);
         }
@@ -151,6 +151,6 @@ impl Core<'_> {
         let Some(task) = self.cpus[cpu].current else { return };
         let state = &mut self.cpus[cpu];
         let left_ns = self.tasks.state(task).left.div_ceil(state.speed_permille);
-        state.ends = self.time.turn(state.clock_ns.saturating_add(left_ns));
+        state.ends = self.time.turn(state.clock_ns().saturating_add(left_ns));
     }
 }

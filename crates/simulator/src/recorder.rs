@@ -138,6 +138,17 @@ impl Recorder {
         self.ticks += 1;
     }
 
+    /// So many events that are ticks.
+    pub fn ticks(&mut self, count: u64) {
+        self.events += count;
+        self.ticks += count;
+    }
+
+    /// How many more events there may be.
+    pub fn events_left(&self) -> u64 {
+        self.limits.events_max().saturating_sub(self.events)
+    }
+
     /// A CPU was sent an interrupt.
     pub fn interrupt(&mut self) {
         self.interrupts += 1;

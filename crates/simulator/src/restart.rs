@@ -8,6 +8,7 @@
 
 use crate::agenda::When;
 use crate::core::Core;
+use crate::cpu::Await;
 use crate::enqueueing::SLICE_DFL_NS;
 use crate::failure::FailureKind;
 use crate::flags;
@@ -127,7 +128,7 @@ impl Core<'_> {
         for cpu in self.cpus.iter_mut() {
             cpu.late_timers.retain(|&timer| is_kept(timer));
             if cpu.late_timers.is_empty() {
-                cpu.late = When::NEVER;
+                cpu.set_when(Await::LateTimers, When::NEVER);
             }
         }
         for cpu in 0..self.cpus.len() {

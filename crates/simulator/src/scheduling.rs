@@ -5,7 +5,7 @@
 
 use crate::agenda::When;
 use crate::core::Core;
-use crate::cpu::{Activity, Spent};
+use crate::cpu::{Activity, Await, Spent};
 use crate::dispatch_queue::LOCAL;
 use crate::enqueueing::SLICE_DFL_NS;
 use crate::failure::FailureKind;
@@ -333,7 +333,7 @@ impl Core<'_> {
     /// Starts a task on the active CPU (`set_next_task_scx` and the switch itself).
     fn set_next(&mut self, next: TaskId, prev: Option<TaskId>) {
         let cpu = self.here();
-        let was_idle = self.cpus[cpu].tick == When::NEVER;
+        let was_idle = self.cpus[cpu].when(Await::Tick) == When::NEVER;
         let seen = self.tasks.seen_mut(next);
         if seen.scx.slice == 0 {
             seen.scx.slice = SLICE_DFL_NS;
@@ -414,10 +414,10 @@ impl Core<'_> {
 
     pub fn become_idle(&mut self) {
         let cpu = self.here();
-        let newly = self.cpus[cpu].tick != When::NEVER;
+        let newly = self.cpus[cpu].when(Await::Tick) != When::NEVER;
         self.cpus[cpu].activity = Activity::Idle;
         self.cpus[cpu].ends = When::NEVER;
-        self.cpus[cpu].tick = When::NEVER;
+        self.cpus[cpu].set_when(Await::Tick, When::NEVER);
         self.recorder.observe(self.now_ns(), Event::Idle { cpu: cpu as u32 });
         self.mark_idle(cpu);
         if newly {
@@ -429,7 +429,7 @@ impl Core<'_> {
     fn leave_idle(&mut self) {
         let cpu = self.here();
         self.mark_busy(cpu);
-        self.cpus[cpu].tick = self.time.next_tick();
+        self.cpus[cpu].set_when(Await::Tick, self.time.next_tick());
         self.call_update_idle(cpu, false);
         self.refresh_siblings(cpu);
     }

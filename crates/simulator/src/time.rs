@@ -88,14 +88,21 @@ impl Time {
         self.agenda.set(cpu, when);
     }
 
+    /// Whether nothing happens before this, which is a CPU's.
+    #[inline]
+    pub fn is_first(&self, cpu: usize, when: When) -> bool {
+        self.agenda.is_first(cpu, when)
+    }
+
+    /// Whether everything happens after `when`.
+    #[inline]
+    pub fn is_after(&self, when: When) -> bool {
+        self.agenda.is_after(when)
+    }
+
     /// The first of all that will happen, and the place: a CPU, or [`Time::timers_place`].
     pub fn first(&self) -> (When, usize) {
         self.agenda.first()
-    }
-
-    /// Time of the first of all that will happen elsewhere than on `cpu`.
-    pub fn earliest_beside(&self, cpu: usize) -> u64 {
-        self.agenda.earliest_beside(cpu)
     }
 
     // ---- timers -----------------------------------------------------------------------------

@@ -53,7 +53,7 @@ fn is_zero(number: &u64) -> bool {
 
 impl CpuTime {
     fn of(cpus: &Cpus) -> Self {
-        let sum = |kind: Spent| cpus.iter().map(|cpu| cpu.spent_ns[kind as usize]).sum();
+        let sum = |kind: Spent| cpus.iter().map(|cpu| cpu.spent_ns()[kind as usize]).sum();
         CpuTime {
             work: sum(Spent::Work),
             kernel: sum(Spent::Kernel),
