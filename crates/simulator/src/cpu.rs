@@ -28,16 +28,17 @@ pub const SPENT_KINDS: usize = 6;
 
 /// What a CPU does between events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(usize)]
 pub enum Activity {
     /// Nothing.
     #[default]
-    Idle,
+    Idle = Spent::Idle as usize,
     /// Its task computes; can be preempted at any time.
-    Work,
+    Work = Spent::Work as usize,
     /// Its task is in a system call; preemption waits for its end.
-    Syscall,
+    Syscall = Spent::Kernel as usize,
     /// Nothing: it is offline.
-    Offline,
+    Offline = Spent::Offline as usize,
 }
 
 /// What may interrupt a CPU.
@@ -99,13 +100,8 @@ impl Cpu {
     /// the reference CPU.
     pub fn account(&mut self, to_ns: u64) -> u64 {
         let passed_ns = to_ns - self.clock_ns;
-        let spent = match self.activity {
-            Activity::Idle => Spent::Idle,
-            Activity::Work => Spent::Work,
-            Activity::Syscall => Spent::Kernel,
-            Activity::Offline => Spent::Offline,
-        };
-        self.spend(spent, passed_ns);
+        self.clock_ns = to_ns;
+        self.spent_ns[self.activity as usize] += passed_ns;
         if self.activity == Activity::Work { passed_ns * self.speed_permille } else { 0 }
     }
 

@@ -6,8 +6,18 @@
 use crate::core::Core;
 
 impl Core<'_> {
-    /// Every runnable task is in exactly one place. Called whenever a CPU has picked.
+    /// Every runnable task is in exactly one place.
+    #[inline]
     pub fn check_places(&self) {
+        let census = self.tasks.census();
+        let all_have_one = census.moving() == 0 && census.runnable() == self.tasks.nr_runnable();
+        if !all_have_one || census.queued() != self.queues.nr_queued() {
+            self.places_are_wrong();
+        }
+    }
+
+    #[cold]
+    fn places_are_wrong(&self) {
         let census = self.tasks.census();
         let failed = self.recorder.has_failed();
         assert!(
@@ -26,7 +36,7 @@ impl Core<'_> {
 
     /// Counters agree with a count of every task and queue. O(tasks + queues).
     pub fn check_all(&self) {
-        assert_eq!(self.tasks.recount(), self.tasks.census(), "places of tasks");
+        assert_eq!(self.tasks.recount(), *self.tasks.census(), "places of tasks");
         let queued: usize = self.queues.all().iter().map(|queue| queue.len()).sum();
         assert_eq!(queued, self.queues.nr_queued() as usize, "lengths of dispatch queues");
         let busy = self.cpus.iter().filter(|cpu| cpu.current.is_some()).count();

@@ -21,9 +21,6 @@ use crate::world::world;
 use scenario::machine::Machine;
 use scenario::workload::Workload;
 
-/// Events between two checks that look at every task and queue.
-const FULL_CHECK_EVERY: u64 = 1 << 16;
-
 /// The whole simulated machine.
 pub struct Kernel<'a> {
     /// What calls from the policy can reach.
@@ -34,8 +31,6 @@ pub struct Kernel<'a> {
     pub choices: Option<Choices>,
     /// Nothing happens after this time.
     pub until_ns: u64,
-    /// Number of events at which everything is counted anew.
-    next_full_check: u64,
 }
 
 impl<'a> Kernel<'a> {
@@ -70,7 +65,6 @@ impl<'a> Kernel<'a> {
             programs: Programs::new(workload, machine.sync_wakeups_for(name), options.seed),
             choices: options.choices.clone().map(Choices::of),
             until_ns: options.until_ns.unwrap_or(NEVER_NS),
-            next_full_check: 0,
         }))
     }
 
@@ -82,11 +76,10 @@ impl<'a> Kernel<'a> {
         let is_chosen = || self.choices.is_some() && core.time.first().0.at_ns == when.at_ns;
         let in_order = core.time.is_after(when) || is_chosen();
         assert!(in_order, "time went back: {:?} after {when:?}", core.time.first().0);
-        if let Some(message) = core.recorder.exceeded(when.at_ns) {
-            core.fail(FailureKind::Limit, message);
-        }
-        if core.recorder.nr_events() >= self.next_full_check {
-            self.next_full_check = core.recorder.nr_events() + FULL_CHECK_EVERY;
+        if core.recorder.is_due(when.at_ns) {
+            if let Some(message) = core.recorder.exceeded() {
+                core.fail(FailureKind::Limit, message);
+            }
             core.check_all();
         }
     }

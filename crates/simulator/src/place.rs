@@ -27,6 +27,11 @@ pub enum Place {
 }
 
 impl Place {
+    /// Whether a task there wants a CPU or has one.
+    pub fn is_runnable(self) -> bool {
+        matches!(self, Place::Custody | Place::Queued(_) | Place::Running(_))
+    }
+
     /// Numbers kinds of places from 0, for counting.
     pub fn kind(self) -> usize {
         match self {

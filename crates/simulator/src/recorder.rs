@@ -128,11 +128,6 @@ impl Recorder {
         self.events += 1;
     }
 
-    /// How many there were.
-    pub fn nr_events(&self) -> u64 {
-        self.events
-    }
-
     /// An event was a tick.
     pub fn tick(&mut self) {
         self.ticks += 1;
@@ -262,8 +257,14 @@ impl Recorder {
         self.failure.take()
     }
 
-    /// Takes in the time of an event; what it is one too many of.
-    pub fn exceeded(&mut self, at_ns: u64) -> Option<String> {
-        self.limits.exceeded(at_ns, self.events)
+    /// Takes in the time of an event; whether it is due to count everything anew.
+    #[inline]
+    pub fn is_due(&mut self, at_ns: u64) -> bool {
+        self.limits.is_due(at_ns, self.events)
+    }
+
+    /// What there are too many of.
+    pub fn exceeded(&mut self) -> Option<String> {
+        self.limits.exceeded(self.events)
     }
 }

@@ -142,7 +142,6 @@ impl Core<'_> {
         self.picking.end();
         self.unlock_queue(own);
         self.carry_out_own_kicks();
-        self.check_places();
     }
 
     /// Carries out what the active CPU was told by itself while it picked: it cannot take an

@@ -16,6 +16,8 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     counts: [u32; PLACE_KINDS],
+    /// Tasks in places of [`Place::is_runnable`].
+    runnable: u32,
 }
 
 impl Census {
@@ -36,7 +38,17 @@ impl Census {
 
     /// Tasks that want a CPU or have one.
     pub fn runnable(&self) -> u32 {
-        self.counts[Place::Custody.kind()] + self.queued() + self.running()
+        self.runnable
+    }
+
+    fn add(&mut self, place: Place) {
+        self.counts[place.kind()] += 1;
+        self.runnable += u32::from(place.is_runnable());
+    }
+
+    fn take(&mut self, place: Place) {
+        self.counts[place.kind()] -= 1;
+        self.runnable -= u32::from(place.is_runnable());
     }
 
     /// Tasks that have ended.
@@ -242,7 +254,7 @@ impl Tasks {
         task.cpus_ptr = shift.show(&raw const task.cpus_mask);
         self.slots.push(slot);
         self.states.push(new_state(template, kind, random));
-        self.census.counts[Place::Unborn.kind()] += 1;
+        self.census.add(Place::Unborn);
         id
     }
 
@@ -252,8 +264,8 @@ impl Tasks {
     }
 
     /// How many tasks are where.
-    pub fn census(&self) -> Census {
-        self.census
+    pub fn census(&self) -> &Census {
+        &self.census
     }
 
     /// The simulator's side of a task.
@@ -326,8 +338,8 @@ impl Tasks {
     /// Moves a task.
     pub fn move_to(&mut self, id: TaskId, place: Place) {
         let state = &mut self.states[id as usize];
-        self.census.counts[state.place.kind()] -= 1;
-        self.census.counts[place.kind()] += 1;
+        self.census.take(state.place);
+        self.census.add(place);
         state.place = place;
     }
 
@@ -335,7 +347,7 @@ impl Tasks {
     pub fn recount(&self) -> Census {
         let mut census = Census::default();
         for state in &self.states {
-            census.counts[state.place.kind()] += 1;
+            census.add(state.place);
         }
         census
     }
