@@ -177,7 +177,7 @@ fn by_vtime(items: u32) -> Vec<(&'static str, Racer)> {
 const JOBS: [Job; 3] = [
     Job {
         name: "next events",
-        sizes: &[3, 9, 65, 257],
+        sizes: &[3, 9, 65, 257, 1025],
         others_of_four: 2,
         candidates: next_events,
     },
