@@ -48,14 +48,6 @@ impl<K: Ord + Copy> Tournament<K> {
     pub fn first(&self) -> K {
         self.first
     }
-
-    /// Keys of which one is the earliest of all other places than `place`; if there is no other,
-    /// all are `never`. O(log places) many.
-    pub fn beside(&self, place: usize) -> impl Iterator<Item = K> {
-        let leaf = self.matches.len() + place;
-        let up = std::iter::successors(seat_of(leaf), |&(played, _)| seat_of(played));
-        up.flat_map(|(played, seat)| [1, 2, 3].map(|other| self.matches[played][seat ^ other]))
-    }
 }
 
 /// The match that a node plays and its seat there; the root plays none.
@@ -93,9 +85,6 @@ mod tests {
                 model[place] = key;
                 let first = *model.iter().min().expect("there is a place");
                 prop_assert_eq!(tournament.first(), first);
-                let beside = (0..places).filter(|&other| other != place).map(|other| model[other]);
-                let earliest = tournament.beside(place).min().unwrap_or(NEVER);
-                prop_assert_eq!(earliest, beside.min().unwrap_or(NEVER));
             }
         }
     }

@@ -15,7 +15,7 @@ impl Core<'_> {
     // ---- changing a mask --------------------------------------------------------------------
 
     /// Changes where a task that does not run on another CPU may run (`__set_cpus_allowed_ptr`).
-    pub fn set_affinity(&mut self, task: TaskId, mask: CpuMask, allowed: Allowed) {
+    pub fn move_to_cpus(&mut self, task: TaskId, mask: CpuMask, allowed: Allowed) {
         if mask == self.tasks.seen(task).cpus_mask {
             return;
         }

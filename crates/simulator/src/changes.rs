@@ -73,7 +73,7 @@ impl Kernel<'_> {
             }
             _ => {
                 let mask = self.mask_of_change(number);
-                self.core.set_affinity(task, mask, Allowed::Change(number));
+                self.core.move_to_cpus(task, mask, Allowed::Change(number));
             }
         }
     }

@@ -89,3 +89,16 @@ pub struct Gate {
     /// Tasks that wait, longest first.
     pub waiters: VecDeque<TaskId>,
 }
+
+impl Gate {
+    /// A task comes: whether it passes; if not, it waits.
+    pub fn pass(&mut self, task: TaskId) -> bool {
+        let passes = self.open || self.tokens > 0;
+        if !passes {
+            self.waiters.push_back(task);
+        } else if !self.open {
+            self.tokens -= 1;
+        }
+        passes
+    }
+}

@@ -96,8 +96,8 @@ impl Cpu {
         Cpu { is_online: true, speed_permille, ..Cpu::default() }
     }
 
-    /// Accounts for what it did up to `to_ns`. What its task has computed, in thousandths of a ns of
-    /// the reference CPU.
+    /// Accounts for what it did up to `to_ns`. What its task has computed, in thousandths of a ns
+    /// of the reference CPU.
     pub fn account(&mut self, to_ns: u64) -> u64 {
         let passed_ns = to_ns - self.clock_ns;
         self.clock_ns = to_ns;

@@ -123,8 +123,8 @@ impl Core<'_> {
         self.call_for(Operation::SetCpumask, task, mask);
     }
 
-    /// `ops.cpu_online` and `ops.cpu_offline`, with no run queue locked; whether there is one. It may
-    /// strand tasks.
+    /// `ops.cpu_online` and `ops.cpu_offline`, with no run queue locked; whether there is one.
+    /// It may strand tasks.
     pub fn call_hotplug(&mut self, cpu: usize, online: bool) -> bool {
         let operation = if online { Operation::CpuOnline } else { Operation::CpuOffline };
         if !self.policy.has(operation) {

@@ -11,7 +11,7 @@ use crate::idle::Idle;
 use crate::linked::{Adopted, Mode, Refusal};
 use crate::picking::Picking;
 use crate::policy_state::{Given, Load, PolicyState};
-use crate::program::Programs;
+use crate::programs::Programs;
 use crate::queues::Queues;
 use crate::recorder::Recorder;
 use crate::task::Tasks;

@@ -4,9 +4,9 @@
 //! digest, on every machine and beside any number of other simulations. It uses no thread, clock,
 //! file or environment.
 //!
-//! To read on: `engine` takes events in their order; `program` is what tasks do; `scheduling` is
-//! the sched_ext core; `kernel_calls` is what the policy may call; `invariants` is what must hold
-//! after every event.
+//! To read on: `engine` takes events in their order; `program` is what tasks do; `core` is the
+//! kernel that the policy reaches, made of parts; `scheduling` is how sched_ext picks;
+//! `kernel_calls` is what the policy may call; `invariants` is what must hold after every event.
 
 mod abi;
 mod affinity;
@@ -46,6 +46,7 @@ mod policy_state;
 mod prints;
 mod profile;
 mod program;
+mod programs;
 mod queue_record;
 mod queueing;
 mod queues;

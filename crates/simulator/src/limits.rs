@@ -31,8 +31,8 @@ impl Limits {
         self.events_max
     }
 
-    /// Takes in an event at this time, when so many had been counted; whether to look at all that is
-    /// counted, and at [`Limits::exceeded`].
+    /// Takes in an event at this time, when so many had been counted; whether to look at all that
+    /// is counted, and at [`Limits::exceeded`].
     #[inline]
     pub fn is_due(&mut self, at_ns: u64, events: u64) -> bool {
         self.at_once = if at_ns == self.at_ns { self.at_once + 1 } else { 0 };

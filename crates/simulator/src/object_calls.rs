@@ -3,6 +3,7 @@
 //! Arguments are checked here: a pointer must lead to as many bytes of the memory as the call
 //! takes, and to a task where it takes one.
 
+mod host;
 mod masks;
 mod rules;
 mod values;
@@ -346,9 +347,9 @@ fn move_to_local(run: &mut Calling<'_, '_>, [id, ..]: [u64; 5]) -> Result<u64, S
 /// Where a call may end the run, its place is kept if it did. Strict runs do so for every call.
 #[inline]
 fn keep_place_of_failure(run: &mut Calling<'_, '_>) {
-    if run.host.recorder.has_failed() && !run.host.is_strict() {
+    if run.host.recorder.has_failed() && !run.host.policy.is_strict() {
         let place = run.place();
-        run.host.failed_in_call(place);
+        run.host.policy.given.failed_in_call(place);
     }
 }
 

@@ -1,15 +1,11 @@
 //! Operations of a policy's object, run.
 
-use crate::abi;
 use crate::core::Core;
 use crate::failure::{Failure, FailureKind};
 use crate::linked::{ARGUMENTS_MAX, Mode};
-use crate::object_calls::{CALLS, Call};
 use crate::operations::Function;
 use crate::place::TaskId;
-use crate::shown::TASK_MASK;
-use crate::world::written_fields;
-use bytecode::{Fault, FaultKind, Host, Program, Run, Size, Stop};
+use bytecode::{Fault, FaultKind, Program};
 
 impl Core<'_> {
     /// Calls an operation of an object; its answer, 0 after a fault, which ends the run.
@@ -53,14 +49,6 @@ impl Core<'_> {
         answer
     }
 
-    /// Keeps the place of the call that ended the run.
-    #[cold]
-    pub fn failed_in_call(&mut self, place: u32) {
-        if !std::mem::replace(&mut self.policy.given.had_failed, true) {
-            self.policy.given.failed_at.get_or_insert(place);
-        }
-    }
-
     /// Puts the place of the call that was wrong before what is said of it.
     pub fn place_failure(&self, failure: &mut Failure) {
         let (Some(place), Some(linked)) = (self.policy.given.failed_at, self.policy.code()) else {
@@ -82,104 +70,5 @@ impl Core<'_> {
             Some(task) => self.fail_about(task as TaskId, kind, message),
             None => self.fail(kind, message),
         }
-    }
-
-    /// The task, or idle task, whose structure is at an address that the policy gave.
-    pub fn task_at(&self, shown: u64) -> Option<*mut abi::Task> {
-        if let Some(number) = self.visible.task_number(shown) {
-            return Some(self.tasks.address(number as u32));
-        }
-        self.tasks.idle_at(|task| self.visible.room.address(task) == shown)
-    }
-}
-
-/// Makes a call that the kernel may forbid, and names the line where it ends the run.
-#[cold]
-fn strictly(
-    run: &mut Run<'_, Core<'_>>,
-    name: &str,
-    answer: Call,
-    arguments: [u64; 5],
-) -> Result<u64, Stop> {
-    if let Some(why) = run.host.forbidden(name) {
-        return Err(FaultKind::Refused(why).into());
-    }
-    let had_failed = run.host.recorder.has_failed();
-    let answer = answer(run, arguments)?;
-    let is_placed = run.host.policy.given.failed_at.is_some();
-    if let Some(failure) = run.host.recorder.take_failure() {
-        let is_new = !had_failed && failure.kind.is_of_calls() && !is_placed;
-        let message = if is_new { run.told(&failure.message) } else { failure.message };
-        run.host.recorder.fail(Failure { message, ..failure });
-    }
-    Ok(answer)
-}
-
-/// What a reader calls something of which a policy has the address.
-enum Called<'k> {
-    Task(TaskId),
-    MaskOf(TaskId),
-    Part(&'static str),
-    ValueOf(&'k str),
-}
-
-impl Core<'_> {
-    /// What begins at an address, and its size in bytes.
-    fn seen_at(&self, address: u64) -> Option<(Called<'_>, u64)> {
-        self.visible.room.find(address, 1, false)?;
-        if let Some(task) = self.visible.task_number(address) {
-            return Some((Called::Task(task as TaskId), size_of::<abi::Task>() as u64));
-        }
-        let mask = address.wrapping_sub(TASK_MASK.offset as u64);
-        if let Some(task) = self.visible.task_number(mask) {
-            return Some((Called::MaskOf(task as TaskId), TASK_MASK.bytes as u64));
-        }
-        if let Some(part) = self.visible.part_at(address) {
-            let (arguments, bytes) = self.policy.given.arguments;
-            let bytes = if address == arguments { bytes } else { part.bytes as u64 };
-            return Some((Called::Part(part.name), bytes));
-        }
-        let (map, bytes) = self.policy.maps.value_at(address)?;
-        Some((Called::ValueOf(map), bytes.into()))
-    }
-}
-
-impl Host for Core<'_> {
-    // Where the number is known, so is what answers, and it becomes a part of its caller.
-    #[inline(always)]
-    fn call(run: &mut Run<'_, Self>, number: usize, arguments: [u64; 5]) -> Result<u64, Stop> {
-        let (name, answer) = CALLS[number];
-        let answer = if run.host.is_strict() {
-            strictly(run, name, answer, arguments)
-        } else {
-            answer(run, arguments)
-        };
-        // What the call took: the program finds the clock there.
-        run.host.visible.facts.now_ns = run.host.now_ns();
-        answer
-    }
-
-    fn object_at(&self, address: u64) -> Option<u64> {
-        self.seen_at(address).map(|(_, bytes)| bytes)
-    }
-
-    fn object_name(&self, address: u64) -> String {
-        match self.seen_at(address) {
-            Some((Called::Task(task), _)) => format!("task {}", self.tasks.label(task)),
-            Some((Called::MaskOf(task), _)) => {
-                format!("the mask of task {}", self.tasks.label(task))
-            }
-            Some((Called::Part(name), _)) => name.to_owned(),
-            Some((Called::ValueOf(map), _)) => format!("a value of map {map}"),
-            None => "an object".to_owned(),
-        }
-    }
-
-    /// The fields of an idle task, which is in no row.
-    fn may_write(&self, address: u64, size: Size) -> bool {
-        let is_task = |at: usize| {
-            address.checked_sub(at as u64).is_some_and(|task| self.task_at(task).is_some())
-        };
-        size == Size::Double && written_fields().into_iter().any(is_task)
     }
 }

@@ -127,6 +127,12 @@ impl<'a> PolicyState<'a> {
         !self.has(Operation::UpdateIdle) || self.ops.flags & KEEP_BUILTIN_IDLE != 0
     }
 
+    /// Whether each of its instructions is looked at.
+    #[inline]
+    pub fn is_strict(&self) -> bool {
+        self.given.mode == Mode::Strict
+    }
+
     // ---- the operation that runs ------------------------------------------------------------
 
     /// Calls depend on this from now on.
@@ -296,6 +302,16 @@ impl Given {
             had_failed: false,
             failed_at: None,
             masks: OwnMasks::default(),
+        }
+    }
+}
+
+impl Given {
+    /// Keeps the place of the call that ended the run.
+    #[cold]
+    pub fn failed_in_call(&mut self, place: u32) {
+        if !std::mem::replace(&mut self.had_failed, true) {
+            self.failed_at.get_or_insert(place);
         }
     }
 }

@@ -7,7 +7,6 @@
 
 mod messages;
 
-use crate::channel::{Channel, Gate};
 use crate::failure::FailureKind;
 use crate::flags::{WAKE_FORK, WAKE_TTWU};
 use crate::kernel::Kernel;
@@ -16,8 +15,7 @@ use crate::operations::Operation;
 use crate::place::TaskId;
 use crate::task::Releases;
 use crate::timer::Timer;
-use scenario::draw::Random;
-use scenario::workload::{Amount, Op, Repeat, Workload};
+use scenario::workload::{Amount, Op, Repeat};
 
 /// What the next operation of a task takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,36 +44,6 @@ const FIRST_TRY: u8 = 0;
 const RETRY: u8 = 1;
 /// The operation is over but for waking others.
 const WAKING: u8 = 2;
-
-/// What tasks do, and by what they wait for each other.
-#[derive(Debug)]
-pub struct Programs<'a> {
-    workload: &'a Workload,
-    channels: Vec<Channel>,
-    gates: Vec<Gate>,
-    /// Whether all messages wake synchronously.
-    sync_wakeups: bool,
-    /// Of the tasks' draws.
-    seed: u64,
-}
-
-impl<'a> Programs<'a> {
-    /// Those of a workload, of which nothing has run.
-    pub fn new(workload: &'a Workload, sync_wakeups: bool, seed: u64) -> Self {
-        Programs {
-            workload,
-            channels: workload.channels.iter().map(|&spec| Channel::new(spec)).collect(),
-            gates: vec![Gate::default(); workload.nr_gates as usize],
-            sync_wakeups,
-            seed,
-        }
-    }
-
-    /// The workload.
-    pub fn workload(&self) -> &'a Workload {
-        self.workload
-    }
-}
 
 impl Kernel<'_> {
     // ---- before -----------------------------------------------------------------------------
@@ -175,7 +143,7 @@ impl Kernel<'_> {
             }
             Op::Recv { channel, bytes } => {
                 let wanted = if state.bytes_left > 0 { state.bytes_left } else { bytes };
-                let ready = self.programs.channels[channel as usize].content_bytes;
+                let ready = self.programs.channel(channel).content_bytes;
                 let entry_ns = entry_ns + self.fetch_channel_ns(channel, cpu);
                 if ready == 0 {
                     entry_ns
@@ -216,9 +184,9 @@ impl Kernel<'_> {
                     return Outcome::Goes;
                 }
             }
-            Op::Send { channel, bytes } => return self.send(task, channel as usize, bytes),
+            Op::Send { channel, bytes } => return self.send(task, channel, bytes),
             Op::Recv { channel, bytes } => {
-                return self.receive(task, op, channel as usize, bytes);
+                return self.receive(task, op, channel, bytes);
             }
             Op::Sleep(amount) => {
                 let ns = amount.draw(&mut self.core.tasks.state_mut(task).random);
@@ -234,7 +202,7 @@ impl Kernel<'_> {
             }
             Op::Wake { gate } => {
                 self.next_operation(task);
-                let gate = &mut self.programs.gates[gate as usize];
+                let gate = self.programs.gate_mut(gate);
                 match gate.waiters.pop_front() {
                     Some(waiter) => self.wake_past_gate(waiter),
                     None => gate.tokens += 1,
@@ -242,33 +210,28 @@ impl Kernel<'_> {
                 return Outcome::Goes;
             }
             Op::WakeAll { gate } => {
-                let gate = &mut self.programs.gates[gate as usize];
+                let gate = self.programs.gate_mut(gate);
                 gate.open = true;
                 self.core.tasks.state_mut(task).to_wake = gate.waiters.len() as u32;
                 self.wake_next(task, op);
                 return Outcome::Goes;
             }
             Op::Wait { gate } => {
-                let gate = &mut self.programs.gates[gate as usize];
-                if !gate.open && gate.tokens == 0 {
-                    gate.waiters.push_back(task);
+                if !self.programs.gate_mut(gate).pass(task) {
                     return Outcome::Blocks;
                 }
-                gate.tokens -= u64::from(!gate.open);
             }
             Op::Yield => self.yield_current(task),
             Op::Fork { template } => self.fork(task, template),
             Op::Join => {
-                if self.core.tasks.state(task).children > 0 {
-                    self.core.tasks.state_mut(task).joining = true;
+                let state = self.core.tasks.state_mut(task);
+                if state.children > 0 {
+                    state.joining = true;
                     return Outcome::Blocks;
                 }
             }
             Op::Nice(nice) => self.core.renice(task, i32::from(nice)),
-            Op::Affinity { set } => {
-                let mask = self.core.mask_of_set(&self.programs.workload.cpu_sets[set as usize]);
-                self.core.set_affinity(task, mask, Allowed::Set(set));
-            }
+            Op::Affinity { set } => self.set_affinity(task, set),
             Op::Exit => return Outcome::Ends,
             Op::Loop { .. } | Op::End { .. } | Op::Mark | Op::Done => {
                 unreachable!("these take no time")
@@ -317,14 +280,14 @@ impl Kernel<'_> {
             state.to_wake -= 1;
             match op {
                 Op::WakeAll { gate } => {
-                    if let Some(waiter) = self.programs.gates[gate as usize].waiters.pop_front() {
+                    if let Some(waiter) = self.programs.gate_mut(gate).waiters.pop_front() {
                         self.wake_past_gate(waiter);
                     }
                 }
                 Op::Recv { channel, .. } => {
                     let last = state.last_to_wake;
-                    let sync = self.sync_of(channel as usize);
-                    let senders = &mut self.programs.channels[channel as usize].senders;
+                    let sync = self.programs.sync_of(channel);
+                    let senders = &mut self.programs.channel_mut(channel).senders;
                     match senders.front().copied().filter(|&(number, _)| number <= last) {
                         Some((_, sender)) => {
                             senders.pop_front();
@@ -368,10 +331,15 @@ impl Kernel<'_> {
         self.core.cpus[cpu].need_resched = true;
     }
 
+    fn set_affinity(&mut self, task: TaskId, set: u32) {
+        let mask = self.core.mask_of_set(&self.programs.workload().cpu_sets[set as usize]);
+        self.core.move_to_cpus(task, mask, Allowed::Set(set));
+    }
+
     /// A new task of a template, unknown to the policy.
     pub fn create(&mut self, template: u32, parent: Option<TaskId>) -> TaskId {
-        let kind = &self.programs.workload.templates[template as usize];
-        let random = Random::new(self.programs.seed, self.core.tasks.len() as u64);
+        let kind = &self.programs.workload().templates[template as usize];
+        let random = self.programs.draws_of(self.core.tasks.len());
         self.core.create_task((template, kind), parent, random)
     }
 

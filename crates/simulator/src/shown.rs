@@ -53,3 +53,9 @@ shown! {
 impl Shown for abi::Task {
     const PARTS: &'static [Part] = &[Part::of::<abi::Task>(0, "an idle task"), TASK_MASK];
 }
+
+/// The fields of a task that a policy may write (Linux kernel/sched/ext.c,
+/// `bpf_scx_btf_struct_access`).
+pub fn written_fields() -> [usize; 2] {
+    [offset_of!(abi::Task, scx.slice), offset_of!(abi::Task, scx.dsq_vtime)]
+}

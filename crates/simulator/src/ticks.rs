@@ -1,8 +1,8 @@
 //! Ticks between which nothing else happens, all at once.
 //!
 //! Where tasks compute and the policy has no `tick`, a tick takes its time and counts the slice
-//! down. As long as no slice ends, so many rounds of ticks of all CPUs have a closed form; what they
-//! leave is to the last turn what they leave one by one.
+//! down. As long as no slice ends, so many rounds of ticks of all CPUs have a closed form; what
+//! they leave is to the last turn what they leave one by one.
 
 use crate::agenda::When;
 use crate::cpu::{Activity, Await, Spent};

@@ -177,7 +177,7 @@ impl Time {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: what was added comes in the order of times, and the clock is that of the CPU that acts.
+    //! Goal: what was added comes in the order of times; the clock is that of the CPU that acts.
 
     use super::*;
 
@@ -191,10 +191,8 @@ mod tests {
         assert_eq!(time.first(), (first, 1));
         time.set_next(1, When::NEVER);
         assert_eq!(time.first().1, time.timers_place());
-        assert_eq!(
-            time.take_timer().map(|(when, timer)| (when.at_ns, timer)),
-            Some((30, Timer::Sleep(7)))
-        );
+        let taken = time.take_timer().map(|(when, timer)| (when.at_ns, timer));
+        assert_eq!(taken, Some((30, Timer::Sleep(7))));
         assert!(time.awaits_tasks(), "it has not had its effect");
         time.expired(Timer::Sleep(7));
         assert!(!time.awaits_tasks());

@@ -2,6 +2,7 @@
 
 use crate::abi;
 use crate::object_calls::{CALLS, HOLDINGS};
+use crate::shown::written_fields;
 use crate::visible::{FACTS, Facts, TASKS, WALKS, WALKS_MAX};
 use bytecode::{Field, STORAGES_BEGIN, Shape, Shortcut, Size, Structures, Walks, World};
 use std::mem::offset_of;
@@ -26,12 +27,6 @@ pub fn world() -> &'static World {
             zero: FACTS + offset_of!(Facts, zero) as u64,
         }
     })
-}
-
-/// The fields of a task that a policy may write (Linux kernel/sched/ext.c,
-/// `bpf_scx_btf_struct_access`).
-pub fn written_fields() -> [usize; 2] {
-    [offset_of!(abi::Task, scx.slice), offset_of!(abi::Task, scx.dsq_vtime)]
 }
 
 /// Calls whose answers policies find themselves: what is called most, by what was counted.

@@ -1,7 +1,6 @@
 //! What the kernel refuses of calls before it runs a program, which only strict runs ask.
 
 use crate::core::Core;
-use crate::linked::Mode;
 use crate::operations::Operation;
 use bytecode::Holding;
 
@@ -41,11 +40,6 @@ pub const HOLDINGS: &[(&str, Holding)] = &[
 ];
 
 impl Core<'_> {
-    /// Whether a policy's object is run strictly.
-    pub fn is_strict(&self) -> bool {
-        self.policy.given.mode == Mode::Strict
-    }
-
     /// Why the operation that runs may not make this call. Source: Linux, kernel/sched/ext.c and
     /// ext_idle.c, the sets of kfuncs and `scx_kf_allowed`, in the most permissive of 6.12 to 7.3.
     /// What is not here is refused by the calls themselves, in every run.

@@ -63,7 +63,7 @@ fn check_key(run: &mut Calling<'_, '_>, map: usize, address: u64) -> Result<(), 
 
 /// Refuses a value with a member that was not written, in strict runs.
 fn check_members(run: &mut Calling<'_, '_>, map: usize, value: u64) -> Result<(), Stop> {
-    if !run.host.is_strict() {
+    if !run.host.policy.is_strict() {
         return Ok(());
     }
     let mut number = 0;

@@ -2,7 +2,7 @@
 
 use super::{Outcome, RETRY};
 use crate::channel::Message;
-use crate::flags::{WAKE_SYNC, WAKE_TTWU};
+use crate::flags::WAKE_TTWU;
 use crate::kernel::Kernel;
 use crate::place::TaskId;
 use scenario::workload::Op;
@@ -15,8 +15,7 @@ impl Kernel<'_> {
 
     /// What a CPU pays for a channel's state when another one used it last.
     pub(super) fn fetch_channel_ns(&self, channel: u32, cpu: usize) -> u64 {
-        let last =
-            self.programs.channels[channel as usize].last_cpu.map_or(cpu, |last| last as usize);
+        let last = self.programs.channel(channel).last_cpu.map_or(cpu, |last| last as usize);
         self.core.cpus.costs().channel_lines
             * self.core.cpus.costs().line_transfer_ns[self.core.cpus.distance(last, cpu)]
     }
@@ -24,7 +23,7 @@ impl Kernel<'_> {
     /// What a CPU pays for the first `bytes` of a channel, a message at the most, when they were
     /// sent from another one.
     pub(super) fn fetch_message_ns(&self, channel: u32, bytes: u32, cpu: usize) -> u64 {
-        let Some(message) = self.programs.channels[channel as usize].messages.front() else {
+        let Some(message) = self.programs.channel(channel).messages.front() else {
             return 0;
         };
         let lines = self.core.cpus.costs().message_lines
@@ -34,16 +33,10 @@ impl Kernel<'_> {
                 [self.core.cpus.distance(message.cpu as usize, cpu)]
     }
 
-    /// `WAKE_SYNC` if this channel's messages wake synchronously.
-    pub(super) fn sync_of(&self, index: usize) -> u64 {
-        let sync = self.programs.channels[index].spec.sync_wakeups || self.programs.sync_wakeups;
-        if sync { WAKE_SYNC } else { 0 }
-    }
-
     /// Writes a message, or waits for room.
-    pub(super) fn send(&mut self, task: TaskId, index: usize, bytes: u32) -> Outcome {
+    pub(super) fn send(&mut self, task: TaskId, index: u32, bytes: u32) -> Outcome {
         let cpu = self.core.here() as u32;
-        let channel = &mut self.programs.channels[index];
+        let channel = self.programs.channel_mut(index);
         channel.last_cpu = Some(cpu);
         if !channel.has_room_for(bytes) {
             channel.nr_blocked += 1;
@@ -54,7 +47,7 @@ impl Kernel<'_> {
         let request = self.core.tasks.state(task).request;
         channel.put(Message { left: bytes, cpu, request });
         let receiver = channel.receivers.pop_front();
-        let sync = self.sync_of(index);
+        let sync = self.programs.sync_of(index);
         self.next_operation(task);
         if let Some(receiver) = receiver {
             self.core.wake_up(receiver, WAKE_TTWU | sync);
@@ -63,13 +56,13 @@ impl Kernel<'_> {
     }
 
     /// Reads what there is, or waits for data; wakes senders once enough has been read.
-    pub(super) fn receive(&mut self, task: TaskId, op: Op, index: usize, bytes: u32) -> Outcome {
+    pub(super) fn receive(&mut self, task: TaskId, op: Op, index: u32, bytes: u32) -> Outcome {
         let cpu = self.core.here() as u32;
         let state = self.core.tasks.state_mut(task);
         if state.bytes_left == 0 {
             state.bytes_left = bytes;
         }
-        let channel = &mut self.programs.channels[index];
+        let channel = self.programs.channel_mut(index);
         channel.last_cpu = Some(cpu);
         if channel.content_bytes == 0 {
             channel.receivers.push_back(task);
@@ -90,7 +83,7 @@ impl Kernel<'_> {
             && let Some(next) = channel.receivers.pop_front()
         {
             // There is more than this task wanted.
-            let sync = self.sync_of(index);
+            let sync = self.programs.sync_of(index);
             self.core.wake_up(next, WAKE_TTWU | sync);
             self.end_if_all_are_awake(task);
         } else {
