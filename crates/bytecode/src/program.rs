@@ -28,6 +28,36 @@ impl Rows {
         let offset = address.wrapping_sub(self.begin);
         offset.is_multiple_of(self.bytes) && offset / self.bytes < count
     }
+
+    /// Which of `count` rows begins at an address; `None` if none does. No division is needed, see
+    /// [`Rows::divisor`], if the rows are known where it is compiled.
+    #[inline]
+    pub const fn number(self, address: u64, count: u64) -> Option<u64> {
+        let (inverse, even) = self.divisor();
+        let product = address.wrapping_sub(self.begin).wrapping_mul(inverse);
+        let number = product.rotate_right(even);
+        if number < count { Some(number) } else { None }
+    }
+
+    /// A number is a multiple of a row's bytes, and not too large, exactly if the product with the
+    /// inverse of its odd part, turned by the even part, is the row's number. These are that
+    /// inverse, and by how many bits to turn.
+    pub(crate) const fn divisor(self) -> (u64, u32) {
+        let even = self.bytes.trailing_zeros();
+        (inverse(self.bytes >> even), even)
+    }
+}
+
+/// The number that `odd` times gives 1, of 64 bits, by Newton's steps: each doubles the bits that
+/// are right, of which there are three at first.
+const fn inverse(odd: u64) -> u64 {
+    let mut inverse = odd;
+    let mut right = 3;
+    while right < u64::BITS {
+        inverse = inverse.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(inverse)));
+        right *= 2;
+    }
+    inverse
 }
 
 /// Values of a map, one behind the other, in the order of their numbers.

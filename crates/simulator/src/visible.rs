@@ -215,10 +215,9 @@ impl Visible {
     }
 
     /// Which task is at this address, by the order in which they were placed.
+    #[inline]
     pub fn task_number(&self, address: u64) -> Option<u64> {
-        let offset = address.checked_sub(TASKS.begin)?;
-        let number = offset / TASKS.bytes;
-        (offset % TASKS.bytes == 0 && number < self.facts.nr_tasks).then_some(number)
+        TASKS.number(address, self.facts.nr_tasks)
     }
 
     /// The address of a copy of these bytes; `None` if there is no room.

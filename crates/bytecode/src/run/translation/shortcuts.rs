@@ -6,21 +6,7 @@ use super::blocks::Translator;
 use super::known::Value;
 use crate::instruction::{Register, Size};
 use crate::memory::FRAME_BYTES;
-use crate::program::{Elements, Rows, Shortcut};
-
-/// A number is a multiple of a row's bytes, and not too large, exactly if the product with the
-/// inverse of its odd part, turned by the even part, is the row's number. These are that inverse,
-/// and by how many bits to turn.
-pub(super) fn row_divisor(rows: Rows) -> (u64, u32) {
-    let even = rows.bytes.trailing_zeros();
-    (inverse(rows.bytes >> even), even)
-}
-
-/// The number that `odd` times gives 1, of 64 bits, by Newton's steps.
-fn inverse(odd: u64) -> u64 {
-    let step = |inverse: u64| inverse.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(inverse)));
-    (0..5).fold(odd, |inverse, _| step(inverse))
-}
+use crate::program::{Elements, Shortcut};
 
 impl Translator<'_> {
     pub(super) fn call_host(&mut self, at: usize, call: usize) {

@@ -5,7 +5,6 @@
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi, dynasm};
 
 use super::super::blocks::Translator;
-use super::super::shortcuts::row_divisor;
 use super::{ANSWER, native};
 use crate::instruction::{Register, Size};
 use crate::memory::MEMORY_BEGIN;
@@ -164,7 +163,7 @@ impl Translator<'_> {
         rows: Rows,
         call: DynamicLabel,
     ) {
-        let (inverse, even) = row_divisor(rows);
+        let (inverse, even) = rows.divisor();
         self.add_number(9, native(address), (rows.begin as i64).wrapping_neg());
         let inverse = self.constant(inverse);
         dynasm!(self.to

@@ -5,7 +5,6 @@
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi, dynasm};
 
 use super::super::blocks::Translator;
-use super::super::shortcuts::row_divisor;
 use super::native;
 use crate::instruction::{Register, Size};
 use crate::memory::MEMORY_BEGIN;
@@ -179,7 +178,7 @@ impl Translator<'_> {
         call: DynamicLabel,
     ) {
         let address = native(address);
-        let (inverse, even) = row_divisor(rows);
+        let (inverse, even) = rows.divisor();
         let inverse = self.constant(inverse);
         dynasm!(self.to
             ; .arch x64
