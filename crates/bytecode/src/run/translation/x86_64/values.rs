@@ -161,12 +161,14 @@ impl Translator<'_> {
             Operand::Number(number) => dynasm!(self.to ; .arch x64 ; mov r10, number),
         }
         let wide = width == Width::Bits64;
-        if wide {
-            dynasm!(self.to ; .arch x64 ; test r10, r10 ; je =>zero);
-        } else {
-            dynasm!(self.to ; .arch x64 ; test r10d, r10d ; je =>zero);
+        let is_plain = matches!(by, Operand::Number(number) if number != 0 && number != -1);
+        match wide {
+            _ if is_plain => {}
+            true => dynasm!(self.to ; .arch x64 ; test r10, r10 ; je =>zero),
+            false => dynasm!(self.to ; .arch x64 ; test r10d, r10d ; je =>zero),
         }
         match (signed, wide) {
+            _ if is_plain => {}
             (true, true) => dynasm!(self.to ; .arch x64 ; cmp r10, -1 ; je =>minus_one),
             (true, false) => dynasm!(self.to ; .arch x64 ; cmp r10d, -1 ; je =>minus_one),
             _ => {}
@@ -185,9 +187,11 @@ impl Translator<'_> {
             ; pop rdx
             ; pop rax
             ; mov Rq(to), r10
-            ; jmp =>done
-            ; =>minus_one
         );
+        if is_plain {
+            return;
+        }
+        dynasm!(self.to ; .arch x64 ; jmp =>done ; =>minus_one);
         match (rest, wide) {
             (true, _) => dynasm!(self.to ; .arch x64 ; xor Rd(to), Rd(to)),
             (false, true) => dynasm!(self.to ; .arch x64 ; neg Rq(to)),
