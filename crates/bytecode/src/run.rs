@@ -219,6 +219,11 @@ impl<H: Host> Run<'_, H> {
         &self.machine.program
     }
 
+    /// The same run, to be given away: then this one need not stand in memory.
+    pub fn again(&mut self) -> Run<'_, H> {
+        Run { machine: self.machine, host: self.host }
+    }
+
     /// What the program may touch.
     pub fn memory(&self) -> &Memory {
         &self.machine.memory

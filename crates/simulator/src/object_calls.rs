@@ -269,11 +269,18 @@ fn some_task(run: &mut Calling<'_, '_>, address: u64) -> Result<*mut Task, Stop>
 }
 
 /// The task at an address, to be scheduled; for NULL and idle tasks, which cannot be, a failure.
+#[inline]
 fn schedulable(run: &mut Calling<'_, '_>, address: u64) -> Result<Option<TaskId>, Stop> {
-    if let Some(number) = run.host.visible.task_number(address) {
-        run.check(address, 0, size_of::<Task>() as u64, Touch::Read)?;
-        return Ok(Some(number as TaskId));
-    }
+    let Some(number) = run.host.visible.task_number(address) else {
+        return not_schedulable(run, address);
+    };
+    run.check(address, 0, size_of::<Task>() as u64, Touch::Read)?;
+    Ok(Some(number as TaskId))
+}
+
+#[cold]
+#[inline(never)]
+fn not_schedulable(run: &mut Calling<'_, '_>, address: u64) -> Result<Option<TaskId>, Stop> {
     task(run, address)?;
     run.host.refuse_to_schedule(address == 0);
     keep_place_of_failure(run);

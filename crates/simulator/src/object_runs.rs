@@ -37,16 +37,29 @@ impl Core<'_> {
     fn run_function(&mut self, number: usize, arguments: [u64; 5], whom: u64) -> u64 {
         let mut linked = self.policy.take_code();
         self.policy.given.had_failed = self.recorder.has_failed();
-        let answer = linked.machine.call(self, number, arguments).unwrap_or_else(|fault| {
-            self.fault(&fault, linked.machine.program(), whom);
-            0
-        });
+        // No closure: it would want all that it needs in memory.
+        let answer = match linked.machine.call(self, number, arguments) {
+            Ok(answer) => answer,
+            Err(fault) => {
+                self.fault(&fault, linked.machine.program(), whom);
+                0
+            }
+        };
         linked.count_watched(&mut self.policy.given.watched);
-        if let Some(profiler) = self.recorder.profiler() {
-            profiler.count(self.policy.given.operation, linked.machine.instructions());
+        if self.recorder.profiler().is_some() {
+            self.count_call(linked.machine.instructions());
         }
         self.policy.put_code(linked);
         answer
+    }
+
+    /// Counts the instructions of the present operation.
+    #[cold]
+    #[inline(never)]
+    fn count_call(&mut self, instructions: u64) {
+        if let Some(profiler) = self.recorder.profiler() {
+            profiler.count(self.policy.given.operation, instructions);
+        }
     }
 
     /// Puts the place of the call that was wrong before what is said of it.

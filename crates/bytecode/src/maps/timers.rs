@@ -41,11 +41,18 @@ pub(super) struct Places {
 
 impl Places {
     /// Number of what is at `address`; `kept` is where to look first.
+    #[inline]
     fn find(&self, address: u64, kept: u64) -> Option<u32> {
         let place = usize::try_from(kept.wrapping_sub(1)).ok();
         if place.and_then(|place| self.addresses.get(place)) == Some(&address) {
             return Some(kept as u32);
         }
+        self.find_elsewhere(address)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_elsewhere(&self, address: u64) -> Option<u32> {
         self.numbers.get(&address).copied()
     }
 

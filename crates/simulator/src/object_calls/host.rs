@@ -1,6 +1,6 @@
 //! How a program that runs finds the kernel: its calls, and what its pointers lead to.
 
-use super::{CALLS, Call};
+use super::CALLS;
 use crate::abi;
 use crate::core::Core;
 use crate::failure::Failure;
@@ -8,19 +8,25 @@ use crate::place::TaskId;
 use crate::shown::{TASK_MASK, written_fields};
 use bytecode::{FaultKind, Host, Run, Size, Stop};
 
-/// Makes a call that the kernel may forbid, and names the line where it ends the run.
+/// Makes a call that the kernel may forbid, and names the line where it ends the run. It is given
+/// the arguments one by one, so that calls that are not strict leave them in their registers.
 #[cold]
+#[inline(never)]
 fn strictly(
-    run: &mut Run<'_, Core<'_>>,
-    name: &str,
-    answer: Call,
-    arguments: [u64; 5],
+    mut run: Run<'_, Core<'_>>,
+    number: usize,
+    a: u64,
+    b: u64,
+    c: u64,
+    d: u64,
+    e: u64,
 ) -> Result<u64, Stop> {
+    let (run, (name, answer)) = (&mut run, CALLS[number]);
     if let Some(why) = run.host.forbidden(name) {
         return Err(FaultKind::Refused(why).into());
     }
     let had_failed = run.host.recorder.has_failed();
-    let answer = answer(run, arguments)?;
+    let answer = answer(run, [a, b, c, d, e])?;
     let is_placed = run.host.policy.given.failed_at.is_some();
     if let Some(failure) = run.host.recorder.take_failure() {
         let is_new = !had_failed && failure.kind.is_of_calls() && !is_placed;
@@ -71,10 +77,11 @@ impl Host for Core<'_> {
     // Where the number is known, so is what answers, and it becomes a part of its caller.
     #[inline(always)]
     fn call(run: &mut Run<'_, Self>, number: usize, arguments: [u64; 5]) -> Result<u64, Stop> {
-        let (name, answer) = CALLS[number];
         let answer = if run.host.policy.is_strict() {
-            strictly(run, name, answer, arguments)
+            let [a, b, c, d, e] = arguments;
+            strictly(run.again(), number, a, b, c, d, e)
         } else {
+            let (_, answer) = CALLS[number];
             answer(run, arguments)
         };
         // What the call took: the program finds the clock there.

@@ -224,16 +224,20 @@ pub(super) fn timer_cancel(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result
     Ok(run.host.policy.maps.disarm(number).into())
 }
 
+// Part of what answers the call, so that nothing of it passes through memory.
+#[inline(always)]
 pub(super) fn lock(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let lock = writable::<u32>(run, given[0])?;
-    let kernel = &mut *run.host;
     // SAFETY: a word of the policy's own.
-    let known = kernel.policy.maps.find_lock(given[0], unsafe { *lock });
-    let Some(number) = known.or_else(|| kernel.policy.maps.add_lock(given[0])) else {
-        let message = "bpf_spin_lock() of more locks than there may be".to_owned();
-        kernel.fail(FailureKind::Limit, message);
-        return Ok(0);
+    let known = run.host.policy.maps.find_lock(given[0], unsafe { *lock });
+    let number = match known {
+        Some(number) => number,
+        None => match new_lock(run.again(), given[0]) {
+            Some(number) => number,
+            None => return Ok(0),
+        },
     };
+    let kernel = &mut *run.host;
     // SAFETY: as above.
     unsafe { *lock = number };
     let lock = *kernel.policy.spin_lock(number);
@@ -241,6 +245,21 @@ pub(super) fn lock(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, St
     Ok(0)
 }
 
+/// The number of a lock that was never taken; `None`, and the end of the run, if there are too many.
+#[cold]
+#[inline(never)]
+fn new_lock(run: Calling<'_, '_>, address: u64) -> Option<u32> {
+    let kernel = run.host;
+    let number = kernel.policy.maps.add_lock(address);
+    if number.is_none() {
+        let message = "bpf_spin_lock() of more locks than there may be".to_owned();
+        kernel.fail(FailureKind::Limit, message);
+    }
+    number
+}
+
+// As above.
+#[inline(always)]
 pub(super) fn unlock(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let lock = writable::<u32>(run, given[0])?;
     let kernel = &mut *run.host;
