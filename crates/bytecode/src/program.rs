@@ -1,6 +1,7 @@
 //! What can be run: functions one after the other, in which everything has an address.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::error::Place;
 use crate::instruction::{Instruction, Size};
@@ -156,6 +157,18 @@ impl Shortcut {
     /// Whether the call is never made.
     pub(crate) fn is_always(self) -> bool {
         matches!(self, Shortcut::Zero | Shortcut::First | Shortcut::Load { .. })
+    }
+
+    /// Registers of the arguments that it looks at.
+    pub(crate) fn arguments(self) -> Range<usize> {
+        match self {
+            Shortcut::Zero | Shortcut::Load { .. } => 0..0,
+            Shortcut::First
+            | Shortcut::Field { .. }
+            | Shortcut::NextItem(_)
+            | Shortcut::NextNumber => 1..2,
+            Shortcut::Cell { .. } | Shortcut::Element | Shortcut::Bit(_) => 1..3,
+        }
     }
 }
 

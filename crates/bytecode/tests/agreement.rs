@@ -376,8 +376,12 @@ fn access(numbers: &mut Numbers, to: u8, from: u8, number: i32) -> [u8; 8] {
 /// An object of some functions, each in a section of its own.
 fn object(numbers: &mut Numbers, memory: &Memory) -> Object {
     let count = 1 + numbers.below(3) as usize;
+    object_of((0..count).map(|_| function(numbers, memory, count)).collect())
+}
+
+/// An object of these functions, which call each other by -1000 less their numbers.
+fn object_of(codes: Vec<Vec<[u8; 8]>>) -> Object {
     let mut object = Object::default();
-    let codes: Vec<_> = (0..count).map(|_| function(numbers, memory, count)).collect();
     let starts: Vec<_> = codes
         .iter()
         .scan(0, |first, code| Some(std::mem::replace(first, *first + code.len())))
@@ -411,6 +415,27 @@ fn outcome(program: &Program, translated: bool, memory: &Memory, given: [u64; 5]
     assert!(!translated || machine.translate(), "this machine");
     let answer = machine.call(&mut Asked, 0, given);
     (answer, machine.instructions(), machine.into_memory())
+}
+
+#[test]
+fn a_function_keeps_what_one_changes_that_is_called_by_what_it_calls() {
+    let exit = slot(0x95, 0, 0, 0, 0);
+    let set = |register, number| slot(0xb7, register, 0, 0, number);
+    let call = |number: i32| slot(0x85, 0, 1, 0, -1000 - number);
+    for register in 6..10 {
+        let object = object_of(vec![
+            vec![set(register, 1), call(1), slot(0xbf, 0, register, 0, 0), exit],
+            vec![call(2), exit],
+            vec![set(register, 2), set(0, 3), exit],
+        ]);
+        let memory = Memory::new(READ_ONLY_BYTES, WRITABLE_BYTES);
+        let program =
+            Program::link(&object, &[0], &world(), &Addresses::default()).expect("a sound program");
+        for translated in [false, true] {
+            let (answer, instructions, _) = outcome(&program, translated, &memory, [0; 5]);
+            assert_eq!((answer, instructions), (Ok(1), 9), "R{register}, {translated}");
+        }
+    }
 }
 
 #[test]

@@ -9,9 +9,12 @@ mod memory;
 mod shortcuts;
 mod values;
 
+use std::ops::Range;
+
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi, dynasm};
 
 use super::blocks::{Stub, Translator};
+use super::shortcuts::ARGUMENTS;
 use super::{
     ANY_CALL, CALL, CALLS, ENDED, FIRST, FRAME_END, LEFT, MAY_GOTO_MAX, PLACE, REGISTERS_AT, RESUME,
 };
@@ -136,8 +139,7 @@ impl Translator<'_> {
     }
 
     pub(super) fn exit(&mut self) {
-        let leave = self.leave;
-        dynasm!(self.to ; .arch aarch64 ; b =>leave);
+        dynasm!(self.to ; .arch aarch64 ; ldr x30, [sp], 16 ; ret);
     }
 
     pub(super) fn jump(&mut self, of: Instruction, target: DynamicLabel) {
@@ -236,8 +238,8 @@ impl Translator<'_> {
 
     /// What a call leaves in R1 to R5 may be this process's, and no program's business: it cannot
     /// read it, and no other call is given it.
-    pub(super) fn clear_unwritten(&mut self, call: usize) {
-        for register in self.program.unwritten_at(call) {
+    pub(super) fn clear_unwritten(&mut self, call: usize, among: Range<usize>) {
+        for register in self.program.unwritten_at(call).filter(|one| among.contains(one)) {
             dynasm!(self.to ; .arch aarch64 ; mov X(REGISTERS[register]), xzr);
         }
     }
@@ -254,7 +256,7 @@ impl Translator<'_> {
             ; b.hs =>out
             ; add x23, x23, FRAME_BYTES as u32
         );
-        self.clear_unwritten(at);
+        self.clear_unwritten(at, ARGUMENTS);
         let kept: Vec<_> = self.kept.iter().copied().map(native).collect();
         for pair in kept.chunks(2) {
             let (one, other) = (pair[0], *pair.last().unwrap_or(&pair[0]));

@@ -20,6 +20,14 @@ pub(super) struct Stub {
     pub(super) uncounted: i32,
 }
 
+/// A call of the host whose answer was not found where it is made: it stands behind the function.
+pub(super) struct Made {
+    pub(super) label: DynamicLabel,
+    pub(super) done: DynamicLabel,
+    pub(super) at: usize,
+    pub(super) call: usize,
+}
+
 pub(super) struct Translator<'a> {
     pub(super) to: Assembler,
     pub(super) program: &'a Program,
@@ -32,7 +40,7 @@ pub(super) struct Translator<'a> {
     pub(super) resume: DynamicLabel,
     /// Numbers of 64 bits that lie behind the code.
     pub(super) constants: BTreeMap<u64, DynamicLabel>,
-    /// Registers that calls of functions must keep for the present one.
+    /// Registers that the next call of a function must keep for the present one.
     pub(super) kept: Vec<Register>,
     /// Whether a jump leads to an instruction, where ways meet.
     pub(super) targets: Vec<bool>,
@@ -43,8 +51,11 @@ pub(super) struct Translator<'a> {
     /// By instruction.
     labels: Vec<DynamicLabel>,
     stubs: Vec<Stub>,
-    /// Whether a block begins, by instruction.
-    leaders: Vec<bool>,
+    pub(super) made: Vec<Made>,
+    /// Which of R6 to R9 functions write, by bits.
+    own: Vec<u16>,
+    /// The same with what stays written by functions that they call.
+    changed: Vec<u16>,
 }
 
 impl<'a> Translator<'a> {
@@ -67,7 +78,9 @@ impl<'a> Translator<'a> {
             ahead: BTreeMap::new(),
             labels,
             stubs: vec![],
-            leaders: vec![false; program.instructions.len()],
+            made: vec![],
+            own: vec![],
+            changed: vec![],
         })
     }
 
@@ -75,6 +88,7 @@ impl<'a> Translator<'a> {
     /// target is away.
     pub(super) fn code(mut self) -> Option<(ExecutableBuffer, Vec<AssemblyOffset>)> {
         self.leave_and_resume();
+        self.find_changed();
         (0..self.program.functions.len()).for_each(|one| self.function(one));
         let entries = (0..self.program.functions.len()).map(|number| {
             let offset = self.to.offset();
@@ -90,8 +104,7 @@ impl<'a> Translator<'a> {
     fn function(&mut self, number: usize) {
         let (first, end) =
             (self.program.functions[number].first, self.program.functions[number].end);
-        self.find_leaders(first, end);
-        self.kept = self.kept_registers(first, end);
+        self.find_targets(first, end);
         let instructions = &self.program.instructions[first..end];
         let may_goto = instructions.iter().any(|of| matches!(of, Instruction::MayGoto { .. }));
         self.begin(number, may_goto);
@@ -99,51 +112,66 @@ impl<'a> Translator<'a> {
         let mut uncounted = 0;
         let mut at = first;
         while at < end {
-            if self.leaders[at] {
+            if self.targets[at] {
                 self.count(uncounted);
                 uncounted = 0;
                 self.to.dynamic_label(self.labels[at]);
-                if self.targets[at] {
-                    self.arrive(at);
-                }
+                self.arrive(at);
                 if self.program.loop_heads[at] {
                     let out = self.stub(at, 0);
                     self.go_if_too_many(out);
                 }
             }
             let of = self.program.instructions[at];
-            uncounted = self.instruction(at, of, uncounted);
-            self.after(at, &of);
+            // No way leads to what has no state, and nothing is made of it.
+            if self.state.is_some() {
+                uncounted = self.instruction(at, of, uncounted, number);
+                self.after(at, &of);
+            }
             at += of.slots();
         }
+        std::mem::take(&mut self.made).into_iter().for_each(|made| self.make_late(made));
         std::mem::take(&mut self.stubs).into_iter().for_each(|stub| self.way_out(stub));
     }
 
-    /// Those of R6 to R9 that a function writes: a function that it calls may change them.
-    fn kept_registers(&self, first: usize, end: usize) -> Vec<Register> {
-        let mut written: Vec<_> = self.program.instructions[first..end]
-            .iter()
-            .filter_map(Instruction::writes)
-            .filter(|register| (6..10).contains(&register.number()))
-            .collect();
-        written.sort_unstable();
-        written.dedup();
-        written
+    /// Those of R6 to R9 that a function writes and one that it calls changes.
+    fn kept_registers(&self, caller: usize, called: usize) -> Vec<Register> {
+        let both = self.own[caller] & self.changed[called];
+        (6..10).filter(|number| both >> number & 1 == 1).filter_map(Register::new).collect()
     }
 
-    fn find_leaders(&mut self, first: usize, end: usize) {
-        self.leaders[first] = true;
-        self.targets[first] = true;
-        for at in first..end {
-            let of = &self.program.instructions[at];
-            let target = of.target(at);
-            let ends_block = target.is_some() || matches!(of, Instruction::Call(_));
-            for leader in target.into_iter().chain(ends_block.then_some(at + 1)) {
-                if leader < end {
-                    self.leaders[leader] = true;
+    /// Finds which of R6 to R9 each function changes: a caller keeps only what it writes itself.
+    fn find_changed(&mut self) {
+        let mut calls = vec![];
+        for (caller, one) in self.program.functions.iter().enumerate() {
+            let mut own = 0;
+            for of in &self.program.instructions[one.first..one.end] {
+                let written = of.writes().map_or(0, |register| 1 << register.number());
+                own |= written & 0b11_1100_0000;
+                if let Instruction::Call(Callee::Function(called)) = *of {
+                    calls.push((caller, called as usize));
                 }
             }
-            if let Some(target) = target {
+            self.own.push(own);
+        }
+        self.changed.clone_from(&self.own);
+        // What is called stands behind its callers, mostly: two rounds are enough then. Each round
+        // adds one of four registers to a function, or is the last.
+        for _ in 0..=4 * self.own.len() {
+            let before = self.changed.clone();
+            for &(caller, called) in calls.iter().rev() {
+                self.changed[caller] |= self.changed[called];
+            }
+            if self.changed == before {
+                break;
+            }
+        }
+    }
+
+    fn find_targets(&mut self, first: usize, end: usize) {
+        self.targets[first] = true;
+        for at in first..end {
+            if let Some(target) = self.program.instructions[at].target(at) {
                 self.targets[target] = true;
             }
         }
@@ -166,8 +194,8 @@ impl<'a> Translator<'a> {
         self.go_to(out);
     }
 
-    /// Translates one instruction; gives how many are then not yet counted.
-    fn instruction(&mut self, at: usize, of: Instruction, before: i32) -> i32 {
+    /// Translates one instruction of a function; gives how many are then not yet counted.
+    fn instruction(&mut self, at: usize, of: Instruction, before: i32, function: usize) -> i32 {
         let after = before + 1;
         match of {
             Instruction::Arithmetic { operation, width, to, by } => {
@@ -201,9 +229,14 @@ impl<'a> Translator<'a> {
                 self.leave_to_interpreter(at, before);
                 return 0;
             }
+            Instruction::Call(Callee::Offered(call)) if self.is_always_found(call) => {
+                self.call_host(at, call);
+                self.state().checked.forget_arguments();
+            }
+            Instruction::Branch { .. } if self.outcome(&of) == Some(false) => {}
             _ => {
                 self.count(after);
-                self.last_of_block(at, of);
+                self.last_of_block(at, of, function);
                 return 0;
             }
         }
@@ -214,7 +247,7 @@ impl<'a> Translator<'a> {
     }
 
     /// Translates an instruction after which a block ends; it is counted already.
-    fn last_of_block(&mut self, at: usize, of: Instruction) {
+    fn last_of_block(&mut self, at: usize, of: Instruction, function: usize) {
         match of {
             Instruction::Call(Callee::Offered(call)) => {
                 self.call_host(at, call);
@@ -223,6 +256,7 @@ impl<'a> Translator<'a> {
             Instruction::Call(Callee::Function(number)) => {
                 // The interpreter, which refuses the call, counts it again.
                 let out = self.stub(at, -1);
+                self.kept = self.kept_registers(function, number as usize);
                 self.call_function(at, number as usize, out);
                 self.state().checked.forget_arguments();
             }
@@ -230,6 +264,9 @@ impl<'a> Translator<'a> {
             _ => {
                 let Some(target) = of.target(at) else { return };
                 self.look_ahead(at, target);
+                if self.outcome(&of) == Some(true) {
+                    return self.go_to(self.labels[target]);
+                }
                 self.jump(of, self.labels[target]);
             }
         }

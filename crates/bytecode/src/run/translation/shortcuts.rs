@@ -1,31 +1,46 @@
 //! Calls of the host: which of them have their answer in the memory, and what is known of them.
 
+use std::ops::Range;
+
 use dynasmrt::DynasmLabelApi;
 
-use super::blocks::Translator;
+use super::blocks::{Made, Translator};
 use super::known::Value;
 use crate::instruction::{Register, Size};
 use crate::memory::FRAME_BYTES;
 use crate::program::{Elements, Shortcut};
 
+/// Registers of arguments.
+pub(super) const ARGUMENTS: Range<usize> = 1..6;
+
 impl Translator<'_> {
     pub(super) fn call_host(&mut self, at: usize, call: usize) {
-        self.clear_unwritten(at);
-        let Some(&shortcut) = self.program.shortcuts.get(&call) else {
+        let shortcut = self.program.shortcuts.get(&call).copied();
+        let is_unknown = shortcut == Some(Shortcut::Element) && self.elements().is_none();
+        let Some(shortcut) = shortcut.filter(|_| !is_unknown) else {
+            self.clear_unwritten(at, ARGUMENTS);
             return self.make_call(at, call);
         };
-        if shortcut == Shortcut::Element && self.elements().is_none() {
-            return self.make_call(at, call);
+        self.clear_unwritten(at, shortcut.arguments());
+        let (label, done) = (self.to.new_dynamic_label(), self.to.new_dynamic_label());
+        self.shortcut(shortcut, label);
+        if !shortcut.is_always() {
+            self.to.dynamic_label(done);
+            self.made.push(Made { label, done, at, call });
         }
-        let (made, done) = (self.to.new_dynamic_label(), self.to.new_dynamic_label());
-        self.shortcut(shortcut, made);
-        if shortcut.is_always() {
-            return;
-        }
-        self.go_to(done);
-        self.to.dynamic_label(made);
+    }
+
+    /// Makes a call whose answer was not found, and goes on behind it.
+    pub(super) fn make_late(&mut self, Made { label, done, at, call }: Made) {
+        self.to.dynamic_label(label);
+        self.clear_unwritten(at, ARGUMENTS);
         self.make_call(at, call);
-        self.to.dynamic_label(done);
+        self.go_to(done);
+    }
+
+    /// Whether the answer of a call is found without one.
+    pub(super) fn is_always_found(&self, call: usize) -> bool {
+        self.program.shortcuts.get(&call).is_some_and(|shortcut| shortcut.is_always())
     }
 
     /// The map of the first argument, if that is known here.

@@ -6,7 +6,8 @@
 use super::blocks::Translator;
 use super::known::Value;
 use super::states::State;
-use crate::instruction::{Callee, Condition, Instruction, Register};
+use crate::compute;
+use crate::instruction::{Callee, Condition, Instruction, Operand, Register};
 use crate::program::Shortcut;
 
 impl Translator<'_> {
@@ -36,9 +37,23 @@ impl Translator<'_> {
         if let Some((Condition::Equal, register)) = of.asks_for_zero() {
             known.is_there(register);
         }
-        if of.leaves() {
+        if of.leaves() || self.outcome(of) == Some(true) {
             self.state = None;
         }
+    }
+
+    /// Whether a branch jumps, if what it compares is known here.
+    pub(super) fn outcome(&self, of: &Instruction) -> Option<bool> {
+        let Instruction::Branch { condition, width, left, right, .. } = *of else { return None };
+        let Value::Number(left) = self.known(left) else { return None };
+        let right = match right {
+            Operand::Number(number) => number as i64 as u64,
+            Operand::Register(register) => match self.known(register) {
+                Value::Number(number) => number,
+                _ => return None,
+            },
+        };
+        Some(compute::holds(condition, width, left, right))
     }
 
     /// How many bytes there are where a call leads, if not to 0.

@@ -9,9 +9,12 @@ mod memory;
 mod shortcuts;
 mod values;
 
+use std::ops::Range;
+
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi, dynasm};
 
 use super::blocks::{Stub, Translator};
+use super::shortcuts::ARGUMENTS;
 use super::{
     ANY_CALL, CALL, CALLS, ENDED, FIRST, FRAME_END, LEFT, MAY_GOTO_MAX, PLACE, REGISTERS_AT, RESUME,
 };
@@ -140,8 +143,7 @@ impl Translator<'_> {
     }
 
     pub(super) fn exit(&mut self) {
-        let leave = self.leave;
-        dynasm!(self.to ; .arch x64 ; jmp =>leave);
+        dynasm!(self.to ; .arch x64 ; add rsp, 8 ; ret);
     }
 
     pub(super) fn jump(&mut self, of: Instruction, target: DynamicLabel) {
@@ -226,8 +228,8 @@ impl Translator<'_> {
 
     /// What a call leaves in R1 to R5 may be this process's, and no program's business: it cannot
     /// read it, and no other call is given it.
-    pub(super) fn clear_unwritten(&mut self, call: usize) {
-        for register in self.program.unwritten_at(call) {
+    pub(super) fn clear_unwritten(&mut self, call: usize, among: Range<usize>) {
+        for register in self.program.unwritten_at(call).filter(|one| among.contains(one)) {
             let register = REGISTERS[register];
             dynasm!(self.to ; .arch x64 ; xor Rd(register), Rd(register));
         }
@@ -246,7 +248,7 @@ impl Translator<'_> {
             ; jae =>out
             ; add rbp, FRAME_BYTES as i32
         );
-        self.clear_unwritten(at);
+        self.clear_unwritten(at, ARGUMENTS);
         let kept: Vec<_> = self.kept.iter().copied().map(native).collect();
         let padding = 8 * (kept.len() % 2) as i32;
         kept.iter().for_each(|&one| dynasm!(self.to ; .arch x64 ; push Rq(one)));
