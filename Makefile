@@ -324,8 +324,16 @@ format: test-programs setup ## Formats all sources in place
 	clang-format-19 -i $(C_SOURCES)
 
 .PHONY: bench
-bench: ## Prints context switches simulated per second on one core
+bench: ## Prints context switches simulated per second on one core, beside the build before, five minutes
 	cargo run --release --locked -p simulator --example switches_per_second
+
+.PHONY: bench-record
+bench-record: ## Measures as `make bench`; later builds are compared with this one
+	cargo run --release --locked -p simulator --example switches_per_second -- --record
+
+.PHONY: bench-against
+bench-against: ## Compares the simulator's speed with another build's, in turns: OTHER=its switches_per_second
+	cargo run --release --locked -p simulator --example switches_per_second -- --against "$(OTHER)"
 
 .PHONY: bench-bytecode
 bench-bytecode: test-programs ## Translated BPF programs against the same C by cc -O2, in turns
