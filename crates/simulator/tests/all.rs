@@ -32,6 +32,7 @@ mod shipped_workloads;
 mod support;
 mod swarm;
 mod switching;
+mod ticks;
 mod timering;
 mod tunable_sets;
 mod tunables;
