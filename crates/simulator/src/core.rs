@@ -141,11 +141,15 @@ impl Core<'_> {
     // ---- failures ---------------------------------------------------------------------------
 
     /// Ends the run; the first failure counts.
+    #[cold]
+    #[inline(never)]
     pub fn fail(&mut self, kind: FailureKind, message: String) {
         self.recorder.fail(Failure::new(kind, message, self.here(), self.now_ns()));
     }
 
     /// Ends the run because of a task; the first failure counts.
+    #[cold]
+    #[inline(never)]
     pub fn fail_about(&mut self, task: TaskId, kind: FailureKind, message: String) {
         let failure = Failure::new(kind, message, self.here(), self.now_ns());
         self.recorder.fail(failure.about(task, self.tasks.label(task)));

@@ -48,17 +48,20 @@ pub struct QueueRecorder {
 
 impl QueueRecorder {
     /// A task was put into the queue with this index by its virtual time.
+    #[cold]
     pub fn pushed_by_vtime(&mut self, index: u32, task: TaskId, vtime: u64) {
         self.note(index, QueueOperation::Push { task, key: vtime });
     }
 
     /// A task was put behind all others or before them; `seq` grows with each insertion.
+    #[cold]
     pub fn pushed(&mut self, index: u32, task: TaskId, seq: u64, at_head: bool) {
         let key = if at_head { seq.wrapping_neg() } else { seq };
         self.note(index, QueueOperation::Push { task, key });
     }
 
     /// A task left.
+    #[cold]
     pub fn left(&mut self, index: u32, task: TaskId, was_first: bool) {
         let left = if was_first { QueueOperation::Pop } else { QueueOperation::Remove { task } };
         self.note(index, left);

@@ -181,9 +181,14 @@ impl Recorder {
 
     /// It is given to a CPU.
     pub fn woke(&mut self, now_ns: u64, task: TaskId, cpu: usize, is_new: bool) {
-        if let Some(wakeups) = &mut self.timeline_wakeups {
-            wakeups.push((now_ns, task + 1, cpu as u32, is_new));
+        if self.timeline_wakeups.is_some() {
+            self.note_wakeup((now_ns, task + 1, cpu as u32, is_new));
         }
+    }
+
+    #[cold]
+    fn note_wakeup(&mut self, wakeup: Wakeup) {
+        self.timeline_wakeups.get_or_insert_default().push(wakeup);
     }
 
     /// A task was put on a CPU.
@@ -207,16 +212,28 @@ impl Recorder {
     pub fn left(&mut self, now_ns: u64, cpu: usize, task: TaskId, ran_ns: u64, voluntarily: bool) {
         self.run_ns.record(ran_ns);
         self.digest.mix(&[ran_ns, u64::from(voluntarily)]);
-        if let Some(timeline) = &mut self.timeline {
-            timeline.push((now_ns - ran_ns, now_ns, cpu as u32, task + 1));
+        if self.timeline.is_some() {
+            self.note_stay((now_ns - ran_ns, now_ns, cpu as u32, task + 1));
         }
     }
 
-    /// Notes what happened, if somebody asked for it.
+    #[cold]
+    fn note_stay(&mut self, stay: Stay) {
+        self.timeline.get_or_insert_default().push(stay);
+    }
+
+    /// Notes what happened, if somebody asked for it. Most runs are not observed: what notes is
+    /// kept out of the way of what runs.
+    #[inline]
     pub fn observe(&mut self, at_ns: u64, event: Event) {
-        if let Some(observations) = &mut self.observations {
-            observations.push(Observation { at_ns, event });
+        if self.observations.is_some() {
+            self.note(Observation { at_ns, event });
         }
+    }
+
+    #[cold]
+    fn note(&mut self, observation: Observation) {
+        self.observations.get_or_insert_default().push(observation);
     }
 
     /// Requests of the workload.
