@@ -1,9 +1,9 @@
 //! Two builds in turns: this one, and another program of this example.
 //!
 //! The other may be older: then it knows policies as its only arguments, and prints a table with a
-//! row a policy, whose cells are `million switches / million events` a second. It counts CPU time up
-//! to the kernel's last tick, so what it says of runs of some milliseconds, as hogs are, may be a
-//! tenth too fast.
+//! row a policy, whose cells are `million switches / million events` a second. It counts CPU time
+//! up to the kernel's last tick, so what it says of runs of some milliseconds, as hogs are, may be
+//! a tenth too fast.
 
 use crate::mixes::Mix;
 use crate::record::geometric_mean;

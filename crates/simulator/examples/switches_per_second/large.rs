@@ -96,7 +96,10 @@ fn begin_in_child(name: &str) -> Result<String, String> {
     let output = Command::new(this).args([BEGIN, name]).output();
     let output = output.unwrap_or_else(|error| stop(&error));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\n').to_owned();
-    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    match output.status.success() {
+        true => Ok(text(&output.stdout)),
+        false => Err(text(&output.stderr).trim_start_matches("error: ").to_owned()),
+    }
 }
 
 /// Begins a run with the most tasks, ends it after its first nanosecond, and prints its CPU time
