@@ -1,7 +1,8 @@
 //! The CPUs of the machine, how far apart they are, and what things cost there.
 
 use crate::cpu::Cpu;
-use scenario::machine::{Costs, Machine};
+use scenario::machine::{Costs, Distance, Machine};
+use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
 /// The CPUs, by number.
@@ -116,17 +117,70 @@ fn nr_nodes(machine: &Machine) -> usize {
     machine.cpus.iter().map(|cpu| cpu.node as usize + 1).max().unwrap_or(1)
 }
 
-/// Distance of each pair of CPUs, row by row.
+/// CPUs that share a part, by its number.
+fn sharers(machine: &Machine, part: fn(&scenario::machine::Cpu) -> u32) -> BTreeMap<u32, Vec<u32>> {
+    let mut sharers = BTreeMap::<u32, Vec<u32>>::new();
+    for (cpu, own) in machine.cpus.iter().enumerate() {
+        sharers.entry(part(own)).or_default().push(cpu as u32);
+    }
+    sharers
+}
+
+/// Distance of each pair of CPUs, row by row, as [`Machine::distance`] has it: the rows of a node
+/// are copies of one but for the CPUs of the same cache.
 fn distances(machine: &Machine) -> Vec<u8> {
-    let nr_cpus = machine.cpus.len();
-    let pairs = (0..nr_cpus).flat_map(|a| (0..nr_cpus).map(move |b| (a, b)));
-    pairs.map(|(a, b)| machine.distance(a, b) as u8).collect()
+    let (cores, caches) = (sharers(machine, |cpu| cpu.core), sharers(machine, |cpu| cpu.cache));
+    let mark = |row: &mut [u8], cpus: &[u32], distance: Distance| {
+        cpus.iter().for_each(|&cpu| row[cpu as usize] = distance as u8);
+    };
+    let of_node = |(node, cpus): (u32, Vec<u32>)| {
+        let mut row = vec![Distance::Remote as u8; machine.cpus.len()];
+        mark(&mut row, &cpus, Distance::Node);
+        (node, row)
+    };
+    let nodes: BTreeMap<u32, Vec<u8>> =
+        sharers(machine, |cpu| cpu.node).into_iter().map(of_node).collect();
+    let mut all = Vec::with_capacity(machine.cpus.len() * machine.cpus.len());
+    for (cpu, own) in machine.cpus.iter().enumerate() {
+        let begin = all.len();
+        all.extend_from_slice(&nodes[&own.node]);
+        let row = &mut all[begin..];
+        mark(row, &caches[&own.cache], Distance::Cache);
+        mark(row, &cores[&own.core], Distance::Smt);
+        row[cpu] = Distance::Same as u8;
+    }
+    all
 }
 
 /// For each CPU the other threads of its core.
 fn siblings(machine: &Machine) -> Vec<Vec<u32>> {
-    let core = |cpu: usize| machine.cpus[cpu].core;
-    let all = 0..machine.cpus.len();
-    let others = |a| all.clone().filter(move |&b| b != a && core(b) == core(a));
-    all.clone().map(|cpu| others(cpu).map(|other| other as u32).collect()).collect()
+    let cores = sharers(machine, |cpu| cpu.core);
+    let others = |(cpu, own): (usize, &scenario::machine::Cpu)| {
+        let core = &cores[&own.core];
+        core.iter().copied().filter(|&other| other as usize != cpu).collect()
+    };
+    machine.cpus.iter().enumerate().map(others).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: rows of distances that are made from each other are those of each pair.
+
+    use super::*;
+
+    #[test]
+    fn distances_are_those_of_each_pair() {
+        // Three threads a core, also where a number comes back after others.
+        let cpu = |number: u32| scenario::machine::Cpu {
+            core: number / 3 % 20,
+            cache: number / 12 % 5,
+            node: number / 30 % 2,
+            speed_permille: 1000,
+        };
+        let made = scenario::random_scenario(1).0;
+        let machine = Machine { cpus: (0..150).map(cpu).collect(), ..made };
+        let pairs = (0..150).flat_map(|a| (0..150).map(move |b| (a, b)));
+        let expected: Vec<u8> = pairs.map(|(a, b)| machine.distance(a, b) as u8).collect();
+        assert_eq!(distances(&machine), expected);
+    }
 }

@@ -1,7 +1,7 @@
 //! Which CPUs are idle: the built-in tracking of sched_ext.
 
 use crate::abi::CpuMask;
-use crate::neighbours::Neighbours;
+use crate::neighbours::{Group, Neighbours};
 use crate::shown::{Part, Shown};
 use crate::visible::{Placed, Visible};
 use scenario::machine::Cpu;
@@ -104,17 +104,31 @@ impl Idle {
     }
 
     /// An idle CPU of `allowed`, one with an idle core if there is such a one; only such a one if
-    /// `core_only`.
+    /// `core_only`. O(words of a mask that the machine's CPUs reach).
     pub fn find(&self, allowed: &CpuMask, core_only: bool) -> Option<usize> {
-        let core = allowed.intersection(&self.masks.idle_cores).next();
-        let any = || allowed.intersection(&self.masks.idle_cpus).next();
+        self.find_in(self.neighbours.machine(), allowed, core_only)
+    }
+
+    fn find_in(&self, group: &Group, allowed: &CpuMask, core_only: bool) -> Option<usize> {
+        let core = group.first_and(allowed, &self.masks.idle_cores);
+        let any = || group.first_and(allowed, &self.masks.idle_cpus);
         if core_only { core } else { core.or_else(any) }
+    }
+
+    /// The first CPU of `allowed` that the machine has.
+    pub fn first_of(&self, allowed: &CpuMask) -> Option<usize> {
+        self.neighbours.machine().first_and(allowed, &self.masks.possible)
+    }
+
+    /// Whether a CPU of `allowed` is idle.
+    pub fn any(&self, allowed: &CpuMask) -> bool {
+        self.neighbours.machine().first_and(allowed, &self.masks.idle_cpus).is_some()
     }
 
     /// The same, the nearest to `prev` first.
     pub fn find_near(&self, allowed: &CpuMask, prev: usize, core_only: bool) -> Option<usize> {
-        let mut near = self.neighbours.near(prev).into_iter().flatten();
-        let found = near.find_map(|near| self.find(&near.and(allowed), core_only));
+        let mut near = self.neighbours.near(prev);
+        let found = near.find_map(|group| self.find_in(group, allowed, core_only));
         found.or_else(|| self.find(allowed, core_only))
     }
 }

@@ -8,6 +8,15 @@ use crate::place::TaskId;
 use scenario::machine::Distance;
 use scenario::workload::CpuSet;
 
+/// A CPU for a task that wakes up.
+#[derive(Clone, Copy, Debug)]
+enum Found {
+    /// It is idle and is to be claimed.
+    Idle(usize),
+    /// The waker's own, which stays busy until the waker leaves it.
+    Waker(usize),
+}
+
 impl Core<'_> {
     // ---- idle CPUs --------------------------------------------------------------------------
 
@@ -43,16 +52,16 @@ impl Core<'_> {
     /// The kernel's own choice of a CPU for a task that wakes up, and whether that CPU was idle
     /// and is now claimed (`scx_bpf_select_cpu_dfl`).
     pub fn select_cpu_default(&mut self, task: TaskId, prev: usize, wake: u64) -> (usize, bool) {
-        let allowed = self.tasks.seen(task).cpus_mask;
-        match self.select_idle(&allowed, prev, wake, false) {
+        let allowed = &self.tasks.seen(task).cpus_mask;
+        let found = self.idle_for(allowed, prev, wake, false);
+        match self.claim_found(found) {
             Some(cpu) => (cpu, true),
             None => (prev, false),
         }
     }
 
     /// An idle CPU of `allowed` for a task that last ran on `prev`, which is claimed, or the
-    /// waker's CPU after a synchronous wake-up: a whole idle core before a part of one, and each
-    /// time `prev`, then its cache, then its node, then any (`scx_select_cpu_dfl`).
+    /// waker's CPU after a synchronous wake-up.
     pub fn select_idle(
         &mut self,
         allowed: &CpuMask,
@@ -60,39 +69,58 @@ impl Core<'_> {
         wake: u64,
         core_only: bool,
     ) -> Option<usize> {
-        if let Some(cpu) = self.select_for_sync(allowed, prev, wake) {
-            return Some(cpu);
+        self.claim_found(self.idle_for(allowed, prev, wake, core_only))
+    }
+
+    fn claim_found(&mut self, found: Option<Found>) -> Option<usize> {
+        match found? {
+            Found::Idle(cpu) => self.claim(Some(cpu)),
+            Found::Waker(cpu) => Some(cpu),
+        }
+    }
+
+    /// What [`Core::select_idle`] takes: a whole idle core before a part of one, and each time
+    /// `prev`, then its cache, then its node, then any (`scx_select_cpu_dfl`).
+    fn idle_for(
+        &self,
+        allowed: &CpuMask,
+        prev: usize,
+        wake: u64,
+        core_only: bool,
+    ) -> Option<Found> {
+        if let Some(found) = self.find_for_sync(allowed, prev, wake) {
+            return Some(found);
         }
         let has_smt = !self.cpus.siblings(prev).is_empty();
         if has_smt {
             if allowed.has(prev) && self.idle.is_idle(prev, true) {
-                return self.claim(Some(prev));
+                return Some(Found::Idle(prev));
             }
             let near = self.idle.find_near(allowed, prev, true);
             if near.is_some() || core_only {
-                return self.claim(near);
+                return near.map(Found::Idle);
             }
         }
-        if allowed.has(prev) && self.claim_idle(prev) {
-            return Some(prev);
+        if allowed.has(prev) && self.idle.is_idle(prev, false) {
+            return Some(Found::Idle(prev));
         }
-        self.claim(self.idle.find_near(allowed, prev, false))
+        self.idle.find_near(allowed, prev, false).map(Found::Idle)
     }
 
-    fn select_for_sync(&mut self, allowed: &CpuMask, prev: usize, wake: u64) -> Option<usize> {
+    fn find_for_sync(&self, allowed: &CpuMask, prev: usize, wake: u64) -> Option<Found> {
         let here = self.here();
         if wake & WAKE_SYNC == 0 || !allowed.has(here) {
             return None;
         }
         let near = self.cpus.distance(here, prev) <= Distance::Cache as usize;
-        if near && allowed.has(prev) && self.claim_idle(prev) {
-            return Some(prev);
+        if near && allowed.has(prev) && self.idle.is_idle(prev, false) {
+            return Some(Found::Idle(prev));
         }
         let local = self.queues.local(here);
-        let some_idle = allowed.intersection(&self.idle.masks().idle_cpus).next().is_some();
-        let takes_over =
-            some_idle && self.queues.get(local).len() == 0 && self.cpus[here].current.is_some();
-        takes_over.then_some(here)
+        let takes_over = self.queues.get(local).len() == 0
+            && self.cpus[here].current.is_some()
+            && self.idle.any(allowed);
+        takes_over.then_some(Found::Waker(here))
     }
 
     // ---- where a task may run ---------------------------------------------------------------

@@ -97,10 +97,7 @@ impl Core<'_> {
         if idle >= 0 {
             return idle;
         }
-        allowed
-            .intersection(&self.idle.masks().possible)
-            .next()
-            .map_or(-errno::EBUSY, |cpu| cpu as i32)
+        self.idle.first_of(allowed).map_or(-errno::EBUSY, |cpu| cpu as i32)
     }
 
     pub fn cpu_curr(&mut self, cpu: i32) -> *mut Task {

@@ -13,43 +13,53 @@ pub(super) fn read(run: &mut Calling<'_, '_>, address: u64) -> Result<CpuMask, S
     Ok(unsafe { *readable(run, address)? })
 }
 
+/// What `of` finds in sets where they lie, given the number of the machine's CPUs.
+fn look<const COUNT: usize>(
+    run: &mut Calling<'_, '_>,
+    addresses: [u64; COUNT],
+    of: impl Fn([&CpuMask; COUNT], usize) -> u64,
+) -> Result<u64, Stop> {
+    let mut places = [std::ptr::null(); COUNT];
+    for (place, address) in places.iter_mut().zip(addresses) {
+        *place = readable::<CpuMask>(run, address)?;
+    }
+    // SAFETY: masks; nobody writes them before `of` is done, which has no way to.
+    let masks = places.map(|place| unsafe { &*place });
+    Ok(of(masks, run.host.nr_cpu_ids() as usize))
+}
+
+/// The first CPU that `words` has, in words that so many CPUs reach; their number if none.
+fn first_of(nr_cpus: usize, words: impl Fn(usize) -> u64) -> u64 {
+    let found = (0..nr_cpus.div_ceil(64)).find_map(|word| {
+        let bits = words(word);
+        (bits != 0).then(|| word * 64 + bits.trailing_zeros() as usize)
+    });
+    found.unwrap_or(nr_cpus) as u64
+}
+
 fn nr_cpus(run: &Calling<'_, '_>) -> u64 {
     run.host.nr_cpu_ids().into()
 }
 
-/// The first CPU that `words` has, in words that the machine's CPUs reach; their number if none.
-fn first_of(run: &Calling<'_, '_>, words: impl Fn(usize) -> u64) -> u64 {
-    let nr_cpus = nr_cpus(run);
-    let found = (0..nr_cpus.div_ceil(64)).find_map(|word| {
-        let bits = words(word as usize);
-        (bits != 0).then(|| word * 64 + u64::from(bits.trailing_zeros()))
-    });
-    found.unwrap_or(nr_cpus)
-}
-
 pub(super) fn test_cpu(run: &mut Calling<'_, '_>, [cpu, at, ..]: [u64; 5]) -> Result<u64, Stop> {
-    // SAFETY: a mask; nobody writes it meanwhile.
-    Ok(unsafe { &*readable::<CpuMask>(run, at)? }.has(cpu as u32 as usize).into())
+    look(run, [at], |[mask], _| mask.has(cpu as u32 as usize).into())
 }
 
 pub(super) fn first(run: &mut Calling<'_, '_>, [at, ..]: [u64; 5]) -> Result<u64, Stop> {
-    let mask = read(run, at)?;
-    Ok(first_of(run, |word| mask.bits[word]))
+    look(run, [at], |[mask], nr_cpus| first_of(nr_cpus, |word| mask.bits[word]))
 }
 
 /// May be the number of CPUs or beyond, as in the kernel: then all are set.
 pub(super) fn first_zero(run: &mut Calling<'_, '_>, [at, ..]: [u64; 5]) -> Result<u64, Stop> {
-    let mask = read(run, at)?;
-    Ok(first_of(run, |word| !mask.bits[word]))
+    look(run, [at], |[mask], nr_cpus| first_of(nr_cpus, |word| !mask.bits[word]))
 }
 
 pub(super) fn first_and(run: &mut Calling<'_, '_>, [a, b, ..]: [u64; 5]) -> Result<u64, Stop> {
-    let (a, b) = (read(run, a)?, read(run, b)?);
-    Ok(first_of(run, |word| a.bits[word] & b.bits[word]))
+    look(run, [a, b], |[a, b], nr_cpus| first_of(nr_cpus, |word| a.bits[word] & b.bits[word]))
 }
 
 pub(super) fn weight(run: &mut Calling<'_, '_>, [at, ..]: [u64; 5]) -> Result<u64, Stop> {
-    Ok(read(run, at)?.weight().into())
+    look(run, [at], |[mask], _| mask.weight().into())
 }
 
 pub(super) fn empty(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
@@ -64,14 +74,24 @@ pub(super) fn intersects(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u
     Ok((first_and(run, given)? < nr_cpus(run)).into())
 }
 
-pub(super) fn subset(run: &mut Calling<'_, '_>, [a, b, ..]: [u64; 5]) -> Result<u64, Stop> {
-    let (a, b) = (read(run, a)?, read(run, b)?);
-    Ok((first_of(run, |word| a.bits[word] & !b.bits[word]) >= nr_cpus(run)).into())
+/// 1 if `words` has no CPU in words that the machine's CPUs reach.
+fn is_none(
+    run: &mut Calling<'_, '_>,
+    [a, b, ..]: [u64; 5],
+    words: impl Fn(u64, u64) -> u64,
+) -> Result<u64, Stop> {
+    look(run, [a, b], |[a, b], nr_cpus| {
+        let first = first_of(nr_cpus, |word| words(a.bits[word], b.bits[word]));
+        (first >= nr_cpus as u64).into()
+    })
 }
 
-pub(super) fn equal(run: &mut Calling<'_, '_>, [a, b, ..]: [u64; 5]) -> Result<u64, Stop> {
-    let (a, b) = (read(run, a)?, read(run, b)?);
-    Ok((first_of(run, |word| a.bits[word] ^ b.bits[word]) >= nr_cpus(run)).into())
+pub(super) fn subset(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    is_none(run, given, |a, b| a & !b)
+}
+
+pub(super) fn equal(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    is_none(run, given, |a, b| a ^ b)
 }
 
 // ---- a policy's own -----------------------------------------------------------------------------
