@@ -91,10 +91,8 @@ impl Core<'_> {
     /// Whoever holds it stores [`released`](Self::released) when the critical section ends.
     pub fn take(&mut self, lock: Lock) {
         self.charge(Spent::LockWait, lock.free_at_ns.saturating_sub(self.now_ns()));
-        let distance = self.cpus.distance(lock.holder as usize, self.here());
-        let costs = self.cpus.costs();
-        let ns = costs.lock_ns + costs.line_transfer_ns[distance];
-        self.charge(Spent::Scheduler, ns);
+        let transfer_ns = self.cpus.transfer_ns(lock.holder as usize, self.here());
+        self.charge(Spent::Scheduler, self.cpus.costs().lock_ns + transfer_ns);
     }
 
     /// A lock that the active CPU gives up now.

@@ -87,6 +87,15 @@ impl<'a> Cpus<'a> {
         usize::from(self.distances[a * self.cpus.len() + b])
     }
 
+    /// What moving a cache line from one CPU to another takes.
+    #[inline]
+    pub fn transfer_ns(&self, from: usize, to: usize) -> u64 {
+        if from == to {
+            return self.costs.line_transfer_ns[0];
+        }
+        self.costs.line_transfer_ns[self.distance(from, to)]
+    }
+
     /// The other CPUs of a core.
     pub fn siblings(&self, cpu: usize) -> &[u32] {
         &self.siblings[cpu]

@@ -58,11 +58,9 @@ impl Core<'_> {
     /// policies lack most of them.
     #[inline]
     pub fn call_for(&mut self, operation: Operation, task: TaskId, word: u64) -> Option<u64> {
-        if !self.policy.has(operation) {
-            return None;
-        }
-        let p = self.shown_task(task);
-        self.call(operation, [p, word, 0])
+        let function = self.policy.operation(operation)?;
+        self.open(operation);
+        Some(self.run_operation(function, [self.shown_task(task), word, 0]))
     }
 
     /// `ops.init`; its return value, 0 if there is none.

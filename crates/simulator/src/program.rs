@@ -13,7 +13,7 @@ use crate::kernel::Kernel;
 use crate::observation::Allowed;
 use crate::operations::Operation;
 use crate::place::TaskId;
-use crate::task::Releases;
+use crate::task::{FIRST_TRY, Releases};
 use crate::timer::Timer;
 use scenario::workload::{Amount, Op, Repeat};
 
@@ -40,7 +40,6 @@ pub enum Outcome {
 /// Operations without duration that a task may pass in a row.
 const INSTANT_OPS_MAX: usize = 1 << 16;
 
-const FIRST_TRY: u8 = 0;
 const RETRY: u8 = 1;
 /// The operation is over but for waking others.
 const WAKING: u8 = 2;
@@ -52,17 +51,16 @@ impl Kernel<'_> {
     /// failed.
     pub fn begin_operation(&mut self, task: TaskId) -> Option<Takes> {
         for _ in 0..INSTANT_OPS_MAX {
-            let state = self.core.tasks.state(task);
+            let state = self.core.tasks.state_mut(task);
             let op = state.program.get(state.pc as usize).copied().unwrap_or(Op::Exit);
             match op {
                 Op::Loop { repeat, end } => self.enter_loop(task, repeat, end),
                 Op::End { start } => self.end_round(task, start),
                 Op::Mark => {
-                    self.core.recorder.mark(self.core.now_ns());
-                    self.core.tasks.state_mut(task).pc += 1;
+                    state.pc += 1;
+                    self.core.recorder.mark(self.core.time.now_ns());
                 }
                 Op::Run(amount) => {
-                    let state = self.core.tasks.state_mut(task);
                     if state.phase == FIRST_TRY {
                         state.left = amount.draw(&mut state.random).saturating_mul(1000);
                         state.phase = RETRY;
@@ -70,13 +68,18 @@ impl Kernel<'_> {
                     if state.left > 0 {
                         return Some(Takes::Work);
                     }
-                    self.next_operation(task);
+                    state.next_operation();
                 }
                 Op::Done => {
+                    state.pc += 1;
                     self.end_request(task);
-                    self.core.tasks.state_mut(task).pc += 1;
                 }
-                op => return Some(Takes::Syscall(self.duration_ns(task, op))),
+                // Its effect is over but for waking others.
+                _ if state.phase == WAKING => return Some(Takes::Syscall(0)),
+                op => {
+                    let (is_first, bytes_left) = (state.phase == FIRST_TRY, state.bytes_left);
+                    return Some(Takes::Syscall(self.duration_ns(op, is_first, bytes_left)));
+                }
             }
         }
         let message = format!(
@@ -88,9 +91,7 @@ impl Kernel<'_> {
     }
 
     fn next_operation(&mut self, task: TaskId) {
-        let state = self.core.tasks.state_mut(task);
-        state.pc += 1;
-        state.phase = FIRST_TRY;
+        self.core.tasks.state_mut(task).next_operation();
     }
 
     fn enter_loop(&mut self, task: TaskId, repeat: Repeat, end: u32) {
@@ -128,21 +129,19 @@ impl Kernel<'_> {
         }
     }
 
-    fn duration_ns(&self, task: TaskId, op: Op) -> u64 {
+    /// What an operation takes, when it is tried for the first time or again. `bytes_left` are those
+    /// that a receiver still wants, if it has received some.
+    fn duration_ns(&self, op: Op, is_first: bool, bytes_left: u32) -> u64 {
         let costs = self.core.cpus.costs();
-        let state = self.core.tasks.state(task);
         let cpu = self.core.here();
-        if state.phase == WAKING {
-            return 0;
-        }
-        let entry_ns = if state.phase == FIRST_TRY { costs.syscall_ns } else { 0 };
+        let entry_ns = if is_first { costs.syscall_ns } else { 0 };
         match op {
             Op::Send { channel, bytes } => {
                 let fetch_ns = self.fetch_channel_ns(channel, cpu);
                 entry_ns + fetch_ns + costs.message_ns + self.copy_ns(bytes)
             }
             Op::Recv { channel, bytes } => {
-                let wanted = if state.bytes_left > 0 { state.bytes_left } else { bytes };
+                let wanted = if bytes_left > 0 { bytes_left } else { bytes };
                 let ready = self.programs.channel(channel).content_bytes;
                 let entry_ns = entry_ns + self.fetch_channel_ns(channel, cpu);
                 if ready == 0 {

@@ -153,7 +153,16 @@ pub struct State {
     pub totals: Totals,
 }
 
+/// [`State::phase`] of an operation that has not been tried.
+pub const FIRST_TRY: u8 = 0;
+
 impl State {
+    /// Goes to the next operation.
+    pub fn next_operation(&mut self) {
+        self.pc += 1;
+        self.phase = FIRST_TRY;
+    }
+
     /// Where it stands in a queue by virtual time that it entered as number `arrival`.
     pub fn standing_key(&self, arrival: u64) -> Standing {
         Standing::Key(Key { at: self.queued_at, arrival })

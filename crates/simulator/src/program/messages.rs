@@ -16,8 +16,7 @@ impl Kernel<'_> {
     /// What a CPU pays for a channel's state when another one used it last.
     pub(super) fn fetch_channel_ns(&self, channel: u32, cpu: usize) -> u64 {
         let last = self.programs.channel(channel).last_cpu.map_or(cpu, |last| last as usize);
-        self.core.cpus.costs().channel_lines
-            * self.core.cpus.costs().line_transfer_ns[self.core.cpus.distance(last, cpu)]
+        self.core.cpus.costs().channel_lines * self.core.cpus.transfer_ns(last, cpu)
     }
 
     /// What a CPU pays for the first `bytes` of a channel, a message at the most, when they were
@@ -28,9 +27,7 @@ impl Kernel<'_> {
         };
         let lines = self.core.cpus.costs().message_lines
             + u64::from(bytes).div_ceil(self.core.cpus.costs().line_bytes);
-        lines
-            * self.core.cpus.costs().line_transfer_ns
-                [self.core.cpus.distance(message.cpu as usize, cpu)]
+        lines * self.core.cpus.transfer_ns(message.cpu as usize, cpu)
     }
 
     /// Writes a message, or waits for room.
@@ -44,11 +41,11 @@ impl Kernel<'_> {
             self.core.tasks.state_mut(task).phase = RETRY;
             return Outcome::Blocks;
         }
-        let request = self.core.tasks.state(task).request;
-        channel.put(Message { left: bytes, cpu, request });
+        let state = self.core.tasks.state_mut(task);
+        channel.put(Message { left: bytes, cpu, request: state.request });
+        state.next_operation();
         let receiver = channel.receivers.pop_front();
         let sync = self.programs.sync_of(index);
-        self.next_operation(task);
         if let Some(receiver) = receiver {
             self.core.wake_up(receiver, WAKE_TTWU | sync);
         }
