@@ -25,6 +25,7 @@ from schedlab.statistics.estimates import (
     verdict,
 )
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 
 TIMES = st.floats(1e-6, 1e6)
@@ -278,6 +279,11 @@ def test_holm_lies_between_the_raw_value_and_bonferroni(p_values):
     adjusted = holm(p_values)
     assert np.all(adjusted >= np.asarray(p_values) - 1e-15)
     assert np.all(adjusted <= np.minimum(1, np.multiply(p_values, len(p_values))) + 1e-15)
+
+
+@given(st.lists(st.floats(0, 1) | st.sampled_from([0.0, 0.01, 0.02, 1.0]), min_size=1, max_size=20))
+def test_holm_is_that_of_statsmodels_to_the_bit(p_values):
+    assert np.array_equal(holm(p_values), multipletests(p_values, method="holm")[1])
 
 
 @pytest.mark.parametrize("p_values", [[-0.1], [1.1], [np.nan], [[0.1]]])

@@ -285,10 +285,12 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
         raise BadValue("p values", p_values, "are not a flat list of numbers from 0 to 1")
     if p.size < 2:
         return p.copy()
-    # Loading it takes longer than most comparisons need, and two policies never need it.
-    from statsmodels.stats.multitest import multipletests
-
-    return np.asarray(multipletests(p, method="holm")[1], dtype=np.float64)
+    # statsmodels has it too, and has Python look for garbage in each call: 50 ms a cell.
+    order = np.argsort(p)
+    raised = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
+    found = np.empty_like(p)
+    found[order] = np.minimum(raised, 1.0)
+    return found
 
 
 def adjusted(
