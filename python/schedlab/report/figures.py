@@ -168,7 +168,7 @@ def ecdf_figure(curves: Mapping[str, Curve], looks: Looks, x_title: str, y_title
     `x_title` says what is delayed, without a unit, which stands at the ticks; `y_title` of what
     there is a share.
     """
-    figure = go.Figure()
+    figure = _with_legend(x_title, f"{y_title} (%)")
     drawn = {
         name: (np.maximum(values, 1.0), 100 * np.asarray(shares))
         for name, (values, shares) in curves.items()
@@ -192,7 +192,6 @@ def ecdf_figure(curves: Mapping[str, Curve], looks: Looks, x_title: str, y_title
             legendgroup=name, showlegend=False, hoverinfo="skip", mode="markers",
             x=values[at], y=np.round(percents[at], 3), marker=marker(looks[name], 9),
         )  # fmt: skip
-    _lay_out_with_legend(figure, x_title, f"{y_title} (%)")
     ticks = decade_ticks(low, high)
     step = math.ceil(len(ticks) / TICK_LABELS_MAX)
     texts = ["" if at % step else tick_text(tick) for at, tick in enumerate(ticks)]
@@ -210,7 +209,7 @@ def grouped_figure(
     With `about_zero`, values are held against a dashed line at zero; else the y axis begins there.
     """
     places = list(dict.fromkeys(point.x for points in series.values() for point in points))
-    figure = go.Figure()
+    figure = _with_legend(x_title, y_title)
     if about_zero:
         dashed = {"color": FAINT_INK, "width": 1.4, "dash": "4px,3px"}
         figure.add_hline(y=0, line=dashed, layer="below")
@@ -225,7 +224,6 @@ def grouped_figure(
             customdata=[escape(point.x) for point in points],
             hovertemplate="%{customdata}: %{y:.3f}<extra>" + escape(name) + "</extra>",
         )  # fmt: skip
-    _lay_out_with_legend(figure, x_title, y_title)
     figure.update_xaxes(
         range=[-0.5, len(places) - 0.5], showgrid=False,
         tickvals=list(range(len(places))), ticktext=[label(place) for place in places],
@@ -238,8 +236,13 @@ def cpu_split_figure(shares: Mapping[str, Mapping[str, float]]) -> go.Figure:
 
     `shares` are fractions of elapsed time x CPUs, in [0, 1], by policy and part of `CPU_PARTS`.
     """
-    figure = go.Figure()
     names = list(shares)
+    style = layout("share of CPU time (%)", None, 16)
+    style |= {
+        "barmode": "stack", "bargap": 0.34, "showlegend": True, "legend": legend_above(),
+        "height": 112 + 40 * len(names), "margin": {**style["margin"], "t": 34, "l": 12},
+    }  # fmt: skip
+    figure = _laid_out(style)
     for part in CPU_PARTS:
         colour, pattern = _PART_FILL[part]
         values = [100 * shares[name][part] for name in names]
@@ -259,10 +262,6 @@ def cpu_split_figure(shares: Mapping[str, Mapping[str, float]]) -> go.Figure:
             },
             hovertemplate="%{customdata}: %{x:.2f} % " + part.replace("_", " ") + "<extra></extra>",
         )  # fmt: skip
-    figure.update_layout(
-        layout("share of CPU time (%)", None, 16), barmode="stack", bargap=0.34, showlegend=True,
-        legend=legend_above(), height=112 + 40 * len(names), margin={"t": 34, "l": 12},
-    )  # fmt: skip
     figure.update_xaxes(range=[0, 100], showline=False)
     figure.update_yaxes(
         range=[len(names) - 0.5, -0.5], showgrid=False, automargin=True,
@@ -307,9 +306,16 @@ def legend_above() -> dict:
     }  # fmt: skip
 
 
-def _lay_out_with_legend(figure: go.Figure, x_title: str, y_title: str) -> None:
-    figure.update_layout(layout(x_title, y_title, 24))
-    figure.update_layout(showlegend=True, legend=legend_above(), hovermode="closest", margin_t=34)
+def _laid_out(style: dict) -> go.Figure:
+    """A figure without traces whose layout is that; `update_layout` of one that is there takes
+    seven times as long. Without a template Plotly adds its own."""
+    return go.Figure(layout=style).update_layout(template=None)
+
+
+def _with_legend(x_title: str, y_title: str) -> go.Figure:
+    style = layout(x_title, y_title, 24)
+    style |= {"showlegend": True, "legend": legend_above(), "hovermode": "closest"}
+    return _laid_out(style | {"margin": {**style["margin"], "t": 34}})
 
 
 def marker(look: Look, size: float) -> dict:
@@ -320,8 +326,7 @@ def marker(look: Look, size: float) -> dict:
 
 def _lines(series: Series, looks: Looks, x_title: str, y_title: str) -> go.Figure:
     """Bands first, so that no band lies over a line; words on x get whiskers instead of bands."""
-    figure = go.Figure()
-    figure.update_layout(layout(x_title, y_title, label_margin(series)))
+    figure = _laid_out(layout(x_title, y_title, label_margin(series)))
     xs = [point.x for points in series.values() for point in points]
     categories = any(isinstance(x, str) for x in xs)
     if categories:
