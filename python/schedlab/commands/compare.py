@@ -3,8 +3,11 @@
 Statistics and plots are imported where they are needed: they take longer to load than most runs.
 """
 
+import contextlib
 import copy
-from collections.abc import Mapping
+import importlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -18,6 +21,12 @@ from schedlab.experiment.making import Making, begin
 from schedlab.report import tables
 from schedlab.shown import print_note
 from schedlab.store.runs import Store
+
+# What most comparisons need once their runs are there.
+STATISTICS = ("schedlab.experiment.table", "scipy.stats", "scipy.optimize")
+PAGE = "schedlab.experiment.page"
+# A comparison that is done by then may need none of it.
+LOAD_AFTER_S = 1.0
 
 
 @click.command("compare")
@@ -68,7 +77,8 @@ def compare_verb(
     with Store(store) as opened:
         making = begin(asked, cells, opened, options.command())
         try:
-            making.make_runs(vm.jobs(jobs, asked.vm), quiet)
+            with loading([*STATISTICS, *[PAGE] * bool(report_path)]):
+                making.make_runs(vm.jobs(jobs, asked.vm), quiet)
             return _tell(making, report_path, wish, quiet, as_json)
         except KeyboardInterrupt:
             nr_kept, nr_cells = making.count_kept(), len(cells)
@@ -76,6 +86,26 @@ def compare_verb(
             goes_on = f"the same command goes on from there: {options.command()}"
             print_note(f"\n{kept} runs are kept in {store}; {goes_on}")
             raise
+
+
+@contextlib.contextmanager
+def loading(modules: Sequence[str], after_s: float = LOAD_AFTER_S) -> Iterator[None]:
+    """Loads modules while something is waited for, if that takes so long. Afterwards one process
+    would load them, and the other CPUs have nothing to do."""
+    timer = threading.Timer(after_s, _load, [modules])
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+    timer.join()
+
+
+def _load(modules: Sequence[str]) -> None:
+    # Who needs it says what is wrong with it.
+    with contextlib.suppress(ImportError):
+        for module in modules:
+            importlib.import_module(module)
 
 
 def _tell(
