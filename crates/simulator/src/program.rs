@@ -129,8 +129,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// What an operation takes, when it is tried for the first time or again. `bytes_left` are those
-    /// that a receiver still wants, if it has received some.
+    /// What an operation takes, when it is tried for the first time or again. `bytes_left` are
+    /// those that a receiver still wants, if it has received some.
     fn duration_ns(&self, op: Op, is_first: bool, bytes_left: u32) -> u64 {
         let costs = self.core.cpus.costs();
         let cpu = self.core.here();

@@ -245,7 +245,7 @@ pub(super) fn lock(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, St
     Ok(0)
 }
 
-/// The number of a lock that was never taken; `None`, and the end of the run, if there are too many.
+/// The number of a lock that was never taken; none, and the end of the run, if there are too many.
 #[cold]
 #[inline(never)]
 fn new_lock(run: Calling<'_, '_>, address: u64) -> Option<u32> {
