@@ -40,9 +40,8 @@ def parts(modules: Mapping[str, str]) -> dict[str, str]:
 
 def changes(modules: Mapping[str, str], kind: str) -> set[str]:
     """Names of what changes a part of this type."""
-    methods = (
-        METHOD.findall(b) for text in modules.values() for b in blocks(text, rf"impl.*\b{kind}\b")
-    )
+    head = rf"impl[^\n]*\b{kind}\b"
+    methods = (METHOD.findall(b) for text in modules.values() for b in blocks(text, head))
     return {name for found in methods for name, takes in found if "mut" in takes}
 
 

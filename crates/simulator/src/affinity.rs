@@ -102,10 +102,10 @@ impl Core<'_> {
 
     /// Moves those who came into the own queue of a CPU that is gone: a kernel's CPU waits for the
     /// last of its tasks before it goes. Operations of the policy that belong to that wait for the
-    /// end of a walk.
+    /// end of a walk, and of the operation that runs.
     #[inline]
     pub fn push_stranded(&mut self) {
-        while self.queues.has_stranded() {
+        while self.queues.has_stranded() && self.policy.code().is_some() {
             self.push_all_stranded();
         }
     }

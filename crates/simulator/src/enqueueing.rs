@@ -15,7 +15,7 @@ pub const SLICE_DFL_NS: u64 = 20_000_000;
 pub const SLICE_INF: u64 = u64::MAX;
 
 impl Core<'_> {
-    /// Gives a runnable task that is nowhere to the policy (`do_enqueue_task`).
+    /// Gives a runnable task that is nowhere to the policy (`do_enqueue_task`). It may strand it.
     pub fn enqueue(&mut self, task: TaskId, enq_flags: u64) {
         let cpu = self.tasks.seen(task).cpu as usize;
         self.tasks.state_mut(task).enqueued_on = Some(cpu as u32);

@@ -1,7 +1,8 @@
-//! What must hold after every event, whatever the policy does.
+//! What must hold, whatever the policy does: of tasks' places after every event, of all that is
+//! counted from time to time and at the end.
 //!
 //! A violation is a fault of the simulator, not of the policy: it stops the program with what is
-//! known. The checks are sums over counters and cost a few nanoseconds, so they are always on.
+//! known. What is looked at after every event costs a few nanoseconds, so it is always on.
 
 use crate::core::Core;
 
@@ -11,7 +12,8 @@ impl Core<'_> {
     pub fn check_places(&self) {
         let census = self.tasks.census();
         let all_have_one = census.moving() == 0 && census.runnable() == self.tasks.nr_runnable();
-        if !all_have_one || census.queued() != self.queues.nr_queued() {
+        let is_in_order = all_have_one && census.queued() == self.queues.nr_queued();
+        if !is_in_order || self.queues.has_stranded() {
             self.places_are_wrong();
         }
     }
@@ -20,6 +22,7 @@ impl Core<'_> {
     fn places_are_wrong(&self) {
         let census = self.tasks.census();
         let failed = self.recorder.has_failed();
+        assert!(failed || !self.queues.has_stranded(), "a task is left on a CPU that is gone");
         assert!(
             failed || census.moving() == 0,
             "a task is nowhere at {} ns: {census:?}",

@@ -6,7 +6,7 @@
 //!
 //! To read on: `engine` takes events in their order; `program` is what tasks do; `core` is the
 //! kernel that the policy reaches, made of parts; `scheduling` is how sched_ext picks;
-//! `kernel_calls` is what the policy may call; `invariants` is what must hold after every event.
+//! `kernel_calls` is what the policy may call; `invariants` is what must hold.
 
 mod abi;
 mod affinity;
@@ -65,7 +65,6 @@ mod world;
 
 pub use choices::Choice;
 pub use failure::{Failure, FailureKind};
-
 pub use observation::{Allowed, Event, Observation};
 pub use prints::{PRINTS_MAX, Show};
 pub use profile::{LineProfile, OperationProfile, Profile};

@@ -12,7 +12,7 @@ use crate::policy_state::Insertion;
 
 impl Core<'_> {
     /// Puts a task that is in no queue where the policy said; `local_cpu` is the CPU that
-    /// `SCX_DSQ_LOCAL` means.
+    /// `SCX_DSQ_LOCAL` means. If that is gone, the task is stranded, see `push_stranded`.
     pub fn insert(&mut self, insertion: Insertion, local_cpu: usize) {
         let Some(index) = self.resolve(insertion, local_cpu) else {
             return self.tasks.move_to(insertion.task, Place::Custody);

@@ -1,5 +1,5 @@
 //! What a run is measured by while it goes on, what ends it early, and the digest that tells two
-//! runs apart. Nobody who writes here reads: what came of it is in the result.
+//! runs apart. What is measured decides nothing in a run; what ends it does.
 
 mod summary;
 

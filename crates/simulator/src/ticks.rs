@@ -2,7 +2,7 @@
 //!
 //! Where tasks compute and the policy has no `tick`, a tick takes its time and counts the slice
 //! down. As long as no slice ends, so many rounds of ticks of all CPUs have a closed form; what
-//! they leave is to the last turn what they leave one by one.
+//! they leave is what they leave one by one, and what follows has the same order.
 
 use crate::agenda::When;
 use crate::cpu::{Activity, Await, Spent};
@@ -15,13 +15,15 @@ use crate::place::TaskId;
 type Ticking = (When, usize, TaskId);
 
 impl Kernel<'_> {
-    /// After a tick at `at_ns`, makes all ticks that come before anything else does.
+    /// After a tick at `at_ns`, makes those ticks that surely come before anything else does.
     pub fn skip_ticks(&mut self, at_ns: u64) {
         let time = &self.core.time;
         let (next, place) = time.first();
         if place == time.timers_place()
             || self.core.cpus[place].when(Await::Tick) != next
             || next.at_ns != at_ns + time.tick_period_ns()
+            || !next.at_ns.is_multiple_of(time.tick_period_ns())
+            || self.core.recorder.has_failed()
             || self.core.policy.has(Operation::Tick)
             || self.choices.is_some()
         {
@@ -53,7 +55,11 @@ impl Kernel<'_> {
                 continue;
             }
             let task = cpu.current.filter(|_| cpu.activity == Activity::Work)?;
-            if tick.at_ns != first_ns || cpu.clock_ns() > first_ns || cpu.need_resched {
+            if tick.at_ns != first_ns
+                || cpu.clock_ns() > first_ns
+                || cpu.exec_start_ns > first_ns
+                || cpu.need_resched
+            {
                 return None;
             }
             let slice_ns = core.tasks.seen(task).scx.slice;

@@ -125,7 +125,7 @@ impl Time {
         self.publish_timers();
     }
 
-    /// A timer has had its effect.
+    /// A timer has come, and has its effect now.
     pub fn expired(&mut self, timer: Timer) {
         self.nr_awaited -= usize::from(timer.is_awaited());
     }

@@ -7,7 +7,7 @@ use scenario::machine::Machine;
 use scenario::workload::{InitialTask, Workload};
 use simulator::{Options, RunResult};
 
-/// Without a tick operation: tasks that run on for ever, with slices of many ticks, of one.
+/// Policies without a tick operation. Their slices have no end, many ticks, or about one.
 const POLICIES_WITHOUT_TICK: [&str; 3] = ["fifo", "round_robin", "cfs"];
 
 /// What a run comes to with ticks at once, and one by one.
@@ -75,4 +75,25 @@ fn a_day_of_ticks_is_no_day() {
     let result = outcome("fifo", &machine, &workload, 2 * day_ns, &[]);
     // Each task computes for a day, and ends with a system call.
     assert_eq!((result.elapsed_ns, result.ticks), (day_ns + 1, 8 * (day_ns / MS)));
+}
+
+#[test]
+fn a_run_that_has_failed_ticks_no_more() {
+    // Whoever is put back, and has not woken up, goes into a queue that is not there.
+    let source = std::fs::read_to_string(root().join("policies/round_robin.bpf.c")).expect("text");
+    let text = source.replace(
+        "scx_bpf_dsq_insert(p, SHARED_DSQ,",
+        "scx_bpf_dsq_insert(p, enq_flags & SCX_ENQ_WAKEUP ? SHARED_DSQ : 77,",
+    );
+    assert_ne!(source, text);
+    let policy = compile_text(&text);
+    let workload = together(vec![task("hog", 0, once(&[run(S)])); 5]);
+    let [at_once, one_by_one] = [None, Some(Vec::new())].map(|choices| {
+        let options = Options { choices, ..Options::default() };
+        let mut result = attempt_with(&policy, &costless(1, 1000), &workload, &options);
+        result.choices.clear();
+        result
+    });
+    assert!(at_once.error.is_some());
+    assert!(at_once == one_by_one, "{at_once:?}\n{one_by_one:?}");
 }
