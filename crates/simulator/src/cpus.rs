@@ -79,7 +79,7 @@ impl<'a> Cpus<'a> {
 
     /// How many nodes there are.
     pub fn nr_nodes(&self) -> usize {
-        nr_nodes(self.machine)
+        self.machine.cpus.iter().map(|cpu| cpu.node as usize + 1).max().unwrap_or(1)
     }
 
     /// How far apart two CPUs are, as an index into costs by distance.
@@ -91,7 +91,7 @@ impl<'a> Cpus<'a> {
     #[inline]
     pub fn transfer_ns(&self, from: usize, to: usize) -> u64 {
         if from == to {
-            return self.costs.line_transfer_ns[0];
+            return self.costs.line_transfer_ns[Distance::Same as usize];
         }
         self.costs.line_transfer_ns[self.distance(from, to)]
     }
@@ -120,10 +120,6 @@ impl<'a> Cpus<'a> {
             alone
         }
     }
-}
-
-fn nr_nodes(machine: &Machine) -> usize {
-    machine.cpus.iter().map(|cpu| cpu.node as usize + 1).max().unwrap_or(1)
 }
 
 /// CPUs that share a part, by its number.

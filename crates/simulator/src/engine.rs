@@ -95,11 +95,7 @@ impl Kernel<'_> {
         self.core.enter(cpu, when.at_ns);
         self.core.recorder.event();
         match what {
-            Await::Tick => {
-                self.tick();
-                self.leave(when.at_ns);
-                return self.skip_ticks(when.at_ns);
-            }
+            Await::Tick => self.tick(),
             Await::LateTimers => self.late_timers(),
             Await::Interrupt => {
                 self.core.cpus[cpu].set_when(Await::Interrupt, When::NEVER);
@@ -108,6 +104,9 @@ impl Kernel<'_> {
             }
         }
         self.leave(when.at_ns);
+        if what == Await::Tick {
+            self.skip_ticks(when.at_ns);
+        }
     }
 
     /// The periodic timer interrupt (`task_tick_scx`).

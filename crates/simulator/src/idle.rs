@@ -109,6 +109,13 @@ impl Idle {
         self.find_in(self.neighbours.machine(), allowed, core_only)
     }
 
+    /// The same, the nearest to `prev` first.
+    pub fn find_near(&self, allowed: &CpuMask, prev: usize, core_only: bool) -> Option<usize> {
+        let mut near = self.neighbours.near(prev);
+        let found = near.find_map(|group| self.find_in(group, allowed, core_only));
+        found.or_else(|| self.find(allowed, core_only))
+    }
+
     fn find_in(&self, group: &Group, allowed: &CpuMask, core_only: bool) -> Option<usize> {
         let core = group.first_and(allowed, &self.masks.idle_cores);
         let any = || group.first_and(allowed, &self.masks.idle_cpus);
@@ -123,13 +130,6 @@ impl Idle {
     /// Whether a CPU of `allowed` is idle.
     pub fn any(&self, allowed: &CpuMask) -> bool {
         self.neighbours.machine().first_and(allowed, &self.masks.idle_cpus).is_some()
-    }
-
-    /// The same, the nearest to `prev` first.
-    pub fn find_near(&self, allowed: &CpuMask, prev: usize, core_only: bool) -> Option<usize> {
-        let mut near = self.neighbours.near(prev);
-        let found = near.find_map(|group| self.find_in(group, allowed, core_only));
-        found.or_else(|| self.find(allowed, core_only))
     }
 }
 

@@ -4,7 +4,6 @@
 const EVENTS_MAX: u64 = 1 << 40;
 /// The most events at one time.
 const AT_ONCE_MAX: u64 = 1 << 20;
-
 /// Events between two looks at everything.
 const LOOK_EVERY: u64 = 1 << 16;
 
