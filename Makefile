@@ -65,6 +65,15 @@ ARM_PACKAGES := gcc-aarch64-linux-gnu qemu-user libc6-dev-arm64-cross
 MEMORY_PROGRAMS := valgrind
 MEMORY_PACKAGES := valgrind libc6-dbg
 
+# What the engine executes and how often, recorded by `make profile`: the compiler lays its code out
+# by that. Cargo looks at the flag and not into the file, so the file's name goes with its content.
+ENGINE_PROFILE := $(wildcard crates/simulator/profile/*.profdata)
+PROFILED := CARGO_ENCODED_RUSTFLAGS="-Cprofile-use=$(CURDIR)/$(ENGINE_PROFILE)"
+RECORDED := target/profile
+# Functions have the same names in both only if cargo chooses the same features for both, as it
+# does if it is asked for both.
+SWITCHES_PER_SECOND := --locked --release -p simulator -p python --example switches_per_second
+
 # A comma that divides no arguments.
 COMMA := ,
 
@@ -97,8 +106,8 @@ $(VENV)/.dependencies: pyproject.toml uv.lock $(VENV)/.uv-$(UV_VERSION)
 	$(UV) sync --frozen --inexact --no-install-project
 	touch $@
 
-$(VENV)/.core: $(CORE_SOURCES) $(VENV)/.dependencies
-	+maturin develop --release --locked --uv
+$(VENV)/.core: $(CORE_SOURCES) $(ENGINE_PROFILE) $(VENV)/.dependencies
+	+$(PROFILED) maturin develop --release --locked --uv
 	# In a checkout the shipped files are those at its root, never a copy of them.
 	rm -rf python/schedlab/data
 	touch $@
@@ -183,7 +192,7 @@ agree-native: setup schedlab-bench ## Native benchmarks against rt-tests and per
 wheel: setup ## Builds dist/*.whl, with the objects of all policies: whoever installs it needs no compiler
 	rm -rf target/objects
 	cargo run --release --locked -q -p policy --example shipped -- policies target/objects
-	+SCHEDLAB_OBJECTS="$(CURDIR)/target/objects" maturin build --release --locked --out dist
+	+$(PROFILED) SCHEDLAB_OBJECTS="$(CURDIR)/target/objects" maturin build --release --locked --out dist
 
 .PHONY: kernels
 kernels: setup ## Gets kernels for virtual machines from Debian's packages, some 130 MB once
@@ -323,17 +332,21 @@ format: test-programs setup ## Formats all sources in place
 	ruff check --fix
 	clang-format-19 -i $(C_SOURCES)
 
+.PHONY: bench-program
+bench-program:
+	+$(PROFILED) cargo build $(SWITCHES_PER_SECOND)
+
 .PHONY: bench
-bench: ## Prints context switches simulated per second on one core, beside the build before, five minutes
-	cargo run --release --locked -p simulator --example switches_per_second
+bench: bench-program ## Prints context switches simulated per second on one core, beside the build before, five minutes
+	target/release/examples/switches_per_second
 
 .PHONY: bench-record
-bench-record: ## Measures as `make bench`; later builds are compared with this one
-	cargo run --release --locked -p simulator --example switches_per_second -- --record
+bench-record: bench-program ## Measures as `make bench`; later builds are compared with this one
+	target/release/examples/switches_per_second --record
 
 .PHONY: bench-against
-bench-against: ## Compares the simulator's speed with another build's, in turns: OTHER=its switches_per_second
-	cargo run --release --locked -p simulator --example switches_per_second -- --against "$(OTHER)"
+bench-against: bench-program ## Compares the simulator's speed with another build's, in turns: OTHER=its switches_per_second
+	target/release/examples/switches_per_second --against "$(OTHER)"
 
 .PHONY: bench-bytecode
 bench-bytecode: test-programs ## Translated BPF programs against the same C by cc -O2, in turns
@@ -356,6 +369,22 @@ conformance: setup ## Checks every policy, each in 10,000 random scenarios
 		schedlab check $$policy --seeds 10000 --quiet | tail -1; done
 
 # ---- what is generated and kept -----------------------------------------------------------------
+
+.PHONY: profile
+profile: ## Records what the engine executes, by which the compiler lays it out; five minutes, needs rustup
+	rustup component add llvm-tools
+	rm -rf $(RECORDED)/counts
+	+CARGO_ENCODED_RUSTFLAGS="-Cprofile-generate=$(CURDIR)/$(RECORDED)/counts" \
+		cargo build --target-dir $(RECORDED)/build $(SWITCHES_PER_SECOND)
+	rm -rf $(RECORDED)/counts # Of programs that cargo ran.
+	for policy in $(patsubst policies/%.bpf.c,%,$(sort $(wildcard policies/*.bpf.c))); do \
+		$(RECORDED)/build/release/examples/switches_per_second --cells $$policy; done
+	"$$(rustc --print sysroot)"/lib/rustlib/*/bin/llvm-profdata merge --sparse \
+		-o $(RECORDED)/engine.profdata $(RECORDED)/counts
+	rm -f crates/simulator/profile/*.profdata
+	mkdir -p crates/simulator/profile
+	mv $(RECORDED)/engine.profdata crates/simulator/profile/engine-$$(sha256sum \
+		$(RECORDED)/engine.profdata | cut -c 1-12).profdata
 
 .PHONY: golden
 golden: ## Rewrites the golden timelines; read their diff before you commit it

@@ -6,11 +6,15 @@
 /// A policy's source, alone or with its headers behind it, cut into lines.
 pub(crate) struct SourceText<'a> {
     lines: Vec<&'a str>,
+    /// The lines that begin as a `const volatile` definition does, of thousands.
+    definitions: Vec<usize>,
 }
 
 impl<'a> SourceText<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
-        SourceText { lines: text.lines().collect() }
+        let lines: Vec<&str> = text.lines().collect();
+        let definitions = (0..lines.len()).filter(|&line| is_qualified(lines[line])).collect();
+        SourceText { lines, definitions }
     }
 
     /// The idea of the policy: what follows ` - ` in the first comment line that looks like
@@ -23,7 +27,7 @@ impl<'a> SourceText<'a> {
 
     /// The line on which `const volatile TYPE name` is defined, for sorting.
     pub(crate) fn definition_line(&self, name: &str) -> Option<usize> {
-        self.lines.iter().position(|line| defines(line, name))
+        self.definitions.iter().copied().find(|&line| defines(self.lines[line], name))
     }
 
     /// The comment directly above the definition of `name`, or else at its line's end. Empty if
@@ -64,21 +68,27 @@ impl<'a> SourceText<'a> {
     }
 }
 
-/// Whether `line` holds a `const volatile` definition of `name`.
-fn defines(line: &str, name: &str) -> bool {
-    let code = line.split("/*").next().unwrap_or_default().split("//").next().unwrap_or_default();
+/// Whether `line` begins with `const volatile`, in either order.
+fn is_qualified(line: &str) -> bool {
+    let code = line.trim_start();
+    if !code.starts_with("const") && !code.starts_with("volatile") {
+        return false;
+    }
     let mut words = code.split_whitespace();
-    let qualified = matches!(
+    matches!(
         (words.next(), words.next()),
         (Some("const"), Some("volatile")) | (Some("volatile"), Some("const"))
-    );
-    qualified
-        && code.match_indices(name).any(|(at, _)| {
-            let before = code[..at].chars().next_back();
-            let after = code[at + name.len()..].trim_start().chars().next();
-            before.is_some_and(|c| !is_word(c))
-                && matches!(after, None | Some('=' | ';' | '[' | ','))
-        })
+    )
+}
+
+/// Whether `line`, which is qualified, holds a definition of `name`.
+fn defines(line: &str, name: &str) -> bool {
+    let code = line.split("/*").next().unwrap_or_default().split("//").next().unwrap_or_default();
+    code.match_indices(name).any(|(at, _)| {
+        let before = code[..at].chars().next_back();
+        let after = code[at + name.len()..].trim_start().chars().next();
+        before.is_some_and(|c| !is_word(c)) && matches!(after, None | Some('=' | ';' | '[' | ','))
+    })
 }
 
 fn is_word(c: char) -> bool {

@@ -8,8 +8,7 @@
 //! heap: rescheduling replaces a place's entry and leaves nothing stale behind.
 
 use runqueue::Tournament;
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::cmp::Ordering;
 
 /// A time that never comes.
 pub const NEVER_NS: u64 = u64::MAX;
@@ -70,14 +69,27 @@ type NextEvents = Tournament<u128>;
 #[derive(Debug)]
 pub struct Agenda {
     next: NextEvents,
+    /// The first timer, which is in no match.
+    timers: u128,
+    timers_place: usize,
+    /// The earliest of all.
+    first: u128,
     last_turn: u64,
 }
 
 impl Agenda {
-    /// An empty agenda of `places` places.
-    pub fn new(places: usize) -> Self {
-        assert!(places as u64 <= PLACES_MAX, "at most {PLACES_MAX} places");
-        Agenda { next: NextEvents::new(places, When::NEVER.rank()), last_turn: 0 }
+    /// An empty agenda of so many CPUs.
+    pub fn new(nr_cpus: usize) -> Self {
+        assert!((nr_cpus as u64) < PLACES_MAX, "fewer than {PLACES_MAX} CPUs");
+        let never = When::NEVER.rank();
+        let next = NextEvents::new(nr_cpus, never);
+        let timers = never | nr_cpus as u128;
+        Agenda { next, timers, timers_place: nr_cpus, first: never, last_turn: 0 }
+    }
+
+    /// The place of the timers.
+    pub fn timers_place(&self) -> usize {
+        self.timers_place
     }
 
     /// A turn behind all turns given so far.
@@ -89,93 +101,33 @@ impl Agenda {
         When { at_ns, turn: self.last_turn }
     }
 
-    /// Sets the next event of `place`. O(log places).
-    pub fn set(&mut self, place: usize, when: When) {
-        self.next.set(place, when.rank() | place as u128);
+    /// Sets the next event of a CPU. O(log CPUs).
+    pub fn set(&mut self, cpu: usize, when: When) {
+        self.next.set(cpu, when.rank() | cpu as u128);
+        self.first = self.next.first().min(self.timers);
+    }
+
+    /// Sets when the first timer is due. O(1).
+    pub fn set_timers(&mut self, when: When) {
+        self.timers = when.rank() | self.timers_place as u128;
+        self.first = self.next.first().min(self.timers);
     }
 
     /// The earliest event and its place.
     pub fn first(&self) -> (When, usize) {
-        let key = self.next.first();
+        let key = self.first;
         let place = key as u64 % PLACES_MAX;
         (When { at_ns: (key >> 64) as u64, turn: key as u64 - place }, place as usize)
     }
 
     /// Whether this event of `place` is the earliest.
     pub fn is_first(&self, place: usize, when: When) -> bool {
-        self.next.first() == when.rank() | place as u128
+        self.first == when.rank() | place as u128
     }
 
     /// Whether everything happens after `when`.
     pub fn is_after(&self, when: When) -> bool {
-        self.next.first() >= when.rank() + u128::from(PLACES_MAX)
-    }
-}
-
-/// Things that wait for their time, in the order of [`When`].
-#[derive(Debug)]
-pub struct Timers<T> {
-    heap: BinaryHeap<Reverse<(When, T)>>,
-}
-
-impl<T: Ord + Copy> Timers<T> {
-    /// No timers.
-    pub fn new() -> Self {
-        Timers { heap: BinaryHeap::new() }
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.heap.len()
-    }
-
-    /// Adds a timer. O(log pending).
-    pub fn add(&mut self, when: When, what: T) {
-        self.heap.push(Reverse((when, what)));
-    }
-
-    /// When the first one is due.
-    pub fn first(&self) -> When {
-        self.heap.peek().map_or(When::NEVER, |Reverse((when, _))| *when)
-    }
-
-    /// All that are due at this time, in their order. O(pending).
-    pub fn due_at(&self, at_ns: u64) -> Vec<(When, T)> {
-        let entries = self.heap.iter().map(|Reverse(entry)| *entry);
-        let mut due: Vec<_> = entries.filter(|(when, _)| when.at_ns == at_ns).collect();
-        due.sort_unstable();
-        due
-    }
-
-    /// Lets the timer that is due `when` come before the others of its time. O(pending).
-    pub fn bring_forward(&mut self, when: When) {
-        let mut entries = std::mem::take(&mut self.heap).into_sorted_vec();
-        entries.reverse(); // Of `Reverse`, the last is the earliest.
-        let first = entries.iter().position(|Reverse((other, _))| other.at_ns == when.at_ns);
-        let chosen = entries.iter().position(|Reverse((other, _))| *other == when);
-        if let (Some(first), Some(chosen)) = (first, chosen) {
-            let turns: Vec<When> = entries[first..=chosen].iter().map(|entry| entry.0.0).collect();
-            entries[first..=chosen].rotate_right(1);
-            for (entry, turn) in entries[first..=chosen].iter_mut().zip(turns) {
-                entry.0.0 = turn;
-            }
-        }
-        self.heap = entries.into();
-    }
-
-    /// Forgets those that are not to be kept. O(pending).
-    pub fn retain(&mut self, mut keeps: impl FnMut(T) -> bool) {
-        self.heap.retain(|Reverse((_, what))| keeps(*what));
-    }
-
-    /// The first one, which stays.
-    pub fn peek(&self) -> Option<(When, T)> {
-        self.heap.peek().map(|Reverse(entry)| *entry)
-    }
-
-    /// Takes the first one out.
-    pub fn take_first(&mut self) -> Option<(When, T)> {
-        self.heap.pop().map(|Reverse(entry)| entry)
+        self.first >= when.rank() + u128::from(PLACES_MAX)
     }
 }
 
@@ -193,12 +145,5 @@ mod tests {
             agenda.set(place, when);
         }
         assert_eq!(agenda.first().1, 2);
-        let mut timers = Timers::new();
-        for what in [30, 10, 20] {
-            timers.add(agenda.turn(5), what);
-        }
-        let order: Vec<_> =
-            std::iter::from_fn(|| timers.take_first().map(|(_, what)| what)).collect();
-        assert_eq!(order, [30, 10, 20]);
     }
 }

@@ -64,13 +64,12 @@ impl Core<'_> {
 
     /// Makes `cpu` the active one at `at_ns` and accounts for what it did so far.
     pub fn enter(&mut self, cpu: usize, at_ns: u64) {
-        let clock_ns = self.cpus[cpu].clock_ns();
-        assert!(at_ns >= clock_ns, "CPU {cpu} is busy until {clock_ns} ns, not free at {at_ns} ns");
         self.account(cpu, at_ns);
         self.time.begin(cpu, at_ns);
     }
 
     /// Accounts for what a CPU did up to `to_ns`.
+    #[inline]
     pub fn account(&mut self, cpu: usize, to_ns: u64) {
         let cpu = &mut self.cpus[cpu];
         let done = cpu.account(to_ns);
@@ -90,9 +89,14 @@ impl Core<'_> {
     /// Takes a lock for the active CPU: waits until it is free, then pays for moving it here.
     /// Whoever holds it stores [`released`](Self::released) when the critical section ends.
     pub fn take(&mut self, lock: Lock) {
-        self.charge(Spent::LockWait, lock.free_at_ns.saturating_sub(self.now_ns()));
-        let transfer_ns = self.cpus.transfer_ns(lock.holder as usize, self.here());
-        self.charge(Spent::Scheduler, self.cpus.costs().lock_ns + transfer_ns);
+        let wait_ns = lock.free_at_ns.saturating_sub(self.now_ns());
+        let here = self.here();
+        let transfer_ns = self.cpus.transfer_ns(lock.holder as usize, here);
+        let take_ns = self.cpus.costs().lock_ns + transfer_ns;
+        self.time.pass(wait_ns + take_ns);
+        let cpu = &mut self.cpus[here];
+        cpu.spend(Spent::LockWait, wait_ns);
+        cpu.spend(Spent::Scheduler, take_ns);
     }
 
     /// A lock that the active CPU gives up now.

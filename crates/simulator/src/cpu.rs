@@ -98,14 +98,28 @@ impl Cpu {
 
     /// Accounts for what it did up to `to_ns`. What its task has computed, in thousandths of a ns
     /// of the reference CPU.
+    ///
+    /// # Panics
+    ///
+    /// If that is accounted for already.
+    #[inline]
     pub fn account(&mut self, to_ns: u64) -> u64 {
-        let passed_ns = to_ns - self.clock_ns;
+        let clock_ns = self.clock_ns;
+        assert!(to_ns >= clock_ns, "a CPU is busy until {clock_ns} ns, not free at {to_ns} ns");
+        let passed_ns = to_ns - clock_ns;
         self.clock_ns = to_ns;
         self.spent_ns[self.activity as usize] += passed_ns;
         if self.activity == Activity::Work { passed_ns * self.speed_permille } else { 0 }
     }
 
+    /// How long it takes for this much computing, in thousandths of a ns of the reference CPU.
+    #[inline]
+    pub fn work_ns(&self, left: u64) -> u64 {
+        left.div_ceil(self.speed_permille)
+    }
+
     /// Spends time.
+    #[inline]
     pub fn spend(&mut self, spent: Spent, ns: u64) {
         self.clock_ns += ns;
         self.spent_ns[spent as usize] += ns;

@@ -34,7 +34,7 @@ impl Kernel<'_> {
             if place == self.core.time.timers_place() {
                 self.timer_event();
             } else {
-                self.cpu_event(place);
+                self.cpu_event(place, when);
             }
             self.check_event(when);
         }
@@ -75,9 +75,8 @@ impl Kernel<'_> {
 
     // ---- events -----------------------------------------------------------------------------
 
-    fn cpu_event(&mut self, cpu: usize) {
+    fn cpu_event(&mut self, cpu: usize, when: When) {
         let state = &mut self.core.cpus[cpu];
-        let when = state.next_event();
         if when == state.ends {
             state.ends = When::NEVER;
             self.core.enter(cpu, when.at_ns);
@@ -255,24 +254,20 @@ impl Kernel<'_> {
             }
             let Some(task) = self.core.cpus[cpu].current else { break };
             let Some(takes) = self.begin_operation(task) else { break };
-            match takes {
-                Takes::Syscall(ns) => {
-                    self.core.cpus[cpu].activity = Activity::Syscall;
-                    self.core.cpus[cpu].ends = self.core.time.turn(self.core.now_ns() + ns);
-                }
-                Takes::Work => {
-                    self.core.cpus[cpu].activity = Activity::Work;
-                    self.core.plan_end_of_work(cpu);
-                }
-            }
-            self.core.publish(cpu);
-            let ends = self.core.cpus[cpu].ends;
-            if !self.core.time.is_first(cpu, ends) || ends.at_ns > self.until_ns {
+            let core = &mut self.core;
+            let state = &mut core.cpus[cpu];
+            let (activity, takes_ns) = match takes {
+                Takes::Syscall(ns) => (Activity::Syscall, ns),
+                Takes::Work => (Activity::Work, state.work_ns(core.tasks.state(task).left)),
+            };
+            let ends = core.time.turn(core.time.now_ns().saturating_add(takes_ns));
+            (state.activity, state.ends) = (activity, ends);
+            core.time.set_next(cpu, state.next_event());
+            if !core.time.is_first(cpu, ends) || ends.at_ns > self.until_ns {
                 return;
             }
-            self.core.cpus[cpu].ends = When::NEVER;
-            self.core.account(cpu, ends.at_ns);
-            self.core.time.begin(cpu, ends.at_ns);
+            state.ends = When::NEVER;
+            core.enter(cpu, ends.at_ns);
             self.conclude();
         }
         self.core.publish(cpu);

@@ -59,6 +59,7 @@ mod task;
 mod ticks;
 mod time;
 mod timer;
+mod timers;
 mod times;
 mod visible;
 mod world;

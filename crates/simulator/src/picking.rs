@@ -19,6 +19,14 @@ pub struct OwnKicks {
     pub preempts: bool,
 }
 
+impl OwnKicks {
+    /// Whether there is one.
+    #[inline]
+    pub fn any(self) -> bool {
+        self.always || self.if_idle || self.preempts
+    }
+}
+
 impl Picking {
     /// Its task has blocked: what it tells itself comes after it has picked.
     pub fn begin_switch(&mut self) {

@@ -178,7 +178,7 @@ impl Core<'_> {
     pub fn plan_end_of_work(&mut self, cpu: usize) {
         let Some(task) = self.cpus[cpu].current else { return };
         let state = &mut self.cpus[cpu];
-        let left_ns = self.tasks.state(task).left.div_ceil(state.speed_permille);
+        let left_ns = state.work_ns(self.tasks.state(task).left);
         state.ends = self.time.turn(state.clock_ns().saturating_add(left_ns));
     }
 }

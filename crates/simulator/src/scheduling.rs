@@ -147,8 +147,11 @@ impl Core<'_> {
     /// Carries out what the active CPU was told by itself while it picked: it cannot take an
     /// interrupt before it has switched (`kick_cpus_irq_workfn`).
     fn carry_out_own_kicks(&mut self) {
-        let cpu = self.here();
         let kicks = self.picking.take_kicks();
+        if !kicks.any() {
+            return;
+        }
+        let cpu = self.here();
         let current = self.cpus[cpu].current;
         if let (true, Some(task)) = (kicks.preempts, current) {
             self.tasks.seen_mut(task).scx.slice = 0;
@@ -345,11 +348,11 @@ impl Core<'_> {
         if was_idle {
             self.leave_idle();
         }
-        self.cpus[cpu].exec_start_ns = self.now_ns();
+        let state = &mut self.cpus[cpu];
+        (state.exec_start_ns, state.activity) = (self.time.now_ns(), Activity::Syscall);
         self.call_for(Operation::Running, next, 0);
         self.charge_switch(next);
         let now_ns = self.now_ns();
-        self.cpus[cpu].activity = Activity::Syscall;
         let state = self.tasks.state_mut(next);
         let waited_ns = now_ns.checked_sub(state.waiting_since_ns);
         let waited_ns = waited_ns.expect("nobody runs before it is runnable");
@@ -363,43 +366,35 @@ impl Core<'_> {
     /// Charges the switch to a task: address space, how long it was away, migration, refilling its
     /// cache.
     fn charge_switch(&mut self, next: TaskId) {
-        let cpu = self.here();
-        let space = self.tasks.state(next).address_space;
-        let ns = if self.cpus[cpu].address_space == Some(space) {
-            self.cpus.costs().thread_switch_ns
-        } else {
-            self.cpus.costs().context_switch_ns
-        };
-        self.cpus[cpu].address_space = Some(space);
-        self.charge(Spent::Kernel, ns);
-
-        let state = self.tasks.state(next);
+        let here = self.here();
+        let (costs, cpu) = (self.cpus.costs(), &self.cpus[here]);
+        let state = self.tasks.state_mut(next);
+        let switches = cpu.switches + 1;
+        let is_same_space = cpu.address_space == Some(state.address_space);
+        let mut ns = if is_same_space { costs.thread_switch_ns } else { costs.context_switch_ns };
         let footprint_kib = u64::from(state.footprint_kib);
-        let last = state.last_cpu.map(|last| last as usize);
-        let distance = self.cpus.distance(last.unwrap_or(cpu), cpu);
-        let missing_kib = if last == Some(cpu) {
-            let turned_kib = self.cpus[cpu].cache_turnover_kib - state.cache_mark_kib;
-            (turned_kib + footprint_kib)
-                .saturating_sub(self.cpus.costs().cache_kib)
-                .min(footprint_kib)
-        } else {
-            // A new task has nothing in any cache yet.
-            footprint_kib
-        };
-        self.cpus[cpu].switches += 1;
-        let switches = self.cpus[cpu].switches;
-        if last == Some(cpu) && switches - state.switch_mark > WARM_SWITCHES {
-            self.charge(Spent::Kernel, self.cpus.costs().cold_switch_ns);
+        let last = state.last_cpu.map_or(here, |last| last as usize);
+        // A new task has nothing in any cache yet.
+        let mut missing_kib = footprint_kib;
+        if state.last_cpu == Some(here as u32) {
+            let turned_kib = cpu.cache_turnover_kib - state.cache_mark_kib;
+            missing_kib =
+                (turned_kib + footprint_kib).saturating_sub(costs.cache_kib).min(footprint_kib);
+            if switches - state.switch_mark > WARM_SWITCHES {
+                ns += costs.cold_switch_ns;
+            }
         }
-        self.tasks.state_mut(next).switch_mark = switches;
-        if last.is_some_and(|last| last != cpu) {
+        let distance = self.cpus.distance(last, here);
+        ns += missing_kib * costs.refill_ns_per_kib[distance] + costs.migration_ns[distance];
+        if last != here {
             self.recorder.migrated();
-            self.tasks.state_mut(next).totals.migrations += 1;
+            state.totals.migrations += 1;
         }
-        let refill_ns = missing_kib * self.cpus.costs().refill_ns_per_kib[distance];
-        self.cpus[cpu].cache_turnover_kib += missing_kib;
-        self.charge(Spent::Kernel, refill_ns + self.cpus.costs().migration_ns[distance]);
-        self.tasks.state_mut(next).last_cpu = Some(cpu as u32);
+        (state.switch_mark, state.last_cpu) = (switches, Some(here as u32));
+        let cpu = &mut self.cpus[here];
+        (cpu.address_space, cpu.switches) = (Some(state.address_space), switches);
+        cpu.cache_turnover_kib += missing_kib;
+        self.charge(Spent::Kernel, ns);
     }
 
     // ---- idle, interrupts -------------------------------------------------------------------
@@ -413,10 +408,10 @@ impl Core<'_> {
 
     pub fn become_idle(&mut self) {
         let cpu = self.here();
-        let newly = self.cpus[cpu].when(Await::Tick) != When::NEVER;
-        self.cpus[cpu].activity = Activity::Idle;
-        self.cpus[cpu].ends = When::NEVER;
-        self.cpus[cpu].set_when(Await::Tick, When::NEVER);
+        let state = &mut self.cpus[cpu];
+        let newly = state.when(Await::Tick) != When::NEVER;
+        (state.activity, state.ends) = (Activity::Idle, When::NEVER);
+        state.set_when(Await::Tick, When::NEVER);
         self.recorder.observe(self.now_ns(), Event::Idle { cpu: cpu as u32 });
         self.mark_idle(cpu);
         if newly {

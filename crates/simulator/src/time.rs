@@ -4,8 +4,9 @@
 //! the CPU does later in the same event happens later. Other CPUs notice through locks, dispatch
 //! queues and interrupts, all of which carry times.
 
-use crate::agenda::{Agenda, Timers, When};
+use crate::agenda::{Agenda, When};
 use crate::timer::Timer;
+use crate::timers::Timers;
 
 /// The clock, and what happens next.
 #[derive(Debug)]
@@ -18,7 +19,6 @@ pub struct Time {
     agenda: Agenda,
     /// Sleeping timers; the agenda's last place is their first.
     timers: Timers<Timer>,
-    timers_place: usize,
     /// Starts and sleeps among them and among those that are late.
     nr_awaited: usize,
 }
@@ -31,9 +31,8 @@ impl Time {
             now_ns: 0,
             began_ns: 0,
             tick_period_ns: 1_000_000_000 / u64::from(hz),
-            agenda: Agenda::new(nr_cpus + 1),
+            agenda: Agenda::new(nr_cpus),
             timers: Timers::new(),
-            timers_place: nr_cpus,
             nr_awaited: 0,
         }
     }
@@ -109,7 +108,7 @@ impl Time {
 
     /// Where [`Time::first`] finds timers.
     pub fn timers_place(&self) -> usize {
-        self.timers_place
+        self.agenda.timers_place()
     }
 
     /// Adds a timer.
@@ -171,7 +170,7 @@ impl Time {
     }
 
     fn publish_timers(&mut self) {
-        self.agenda.set(self.timers_place, self.timers.first());
+        self.agenda.set_timers(self.timers.first());
     }
 }
 
