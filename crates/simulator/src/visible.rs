@@ -222,14 +222,21 @@ impl Visible {
 
     /// The address of a copy of these bytes; `None` if there is no room.
     pub fn copy(&mut self, bytes: &[u8], read_only: bool) -> Option<u64> {
-        if read_only && self.room.read_only_left() < (bytes.len() + RESERVED_BYTES) as u64 {
+        self.copy_to(bytes.len(), bytes, read_only)
+    }
+
+    /// The address of so many bytes, the first of which are a copy of these and the others 0;
+    /// `None` if there is no room.
+    pub fn copy_to(&mut self, wanted: usize, bytes: &[u8], read_only: bool) -> Option<u64> {
+        assert!(bytes.len() <= wanted, "{} bytes are to be {wanted}", bytes.len());
+        if read_only && self.room.read_only_left() < (wanted + RESERVED_BYTES) as u64 {
             return None;
         }
-        let begin = self.room.take(bytes.len(), LINE_BYTES, read_only)?;
+        let begin = self.room.take(wanted, LINE_BYTES, read_only)?;
         let place = self.room.pointer(begin);
         // SAFETY: the room was just taken and is large enough.
         unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-        self.note_parts(begin, &[Part { offset: 0, bytes: bytes.len(), name: "a text" }]);
+        self.note_parts(begin, &[Part { offset: 0, bytes: wanted, name: "a text" }]);
         Some(begin)
     }
 
