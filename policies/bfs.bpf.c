@@ -606,7 +606,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bfs_init)
 		fill_linearly(interval_ms);
 	else
 		fill_by_ratio(version == 313 ? 100 : 1 << RATIO_BITS, interval_ms);
-	bpf_for(cpu, 0, CPUS_MAX)
+	bpf_for(cpu, 0, nr_cpus)
 		cpu_record(cpu)->class = CLASS_NONE;
 	err = scx_bpf_create_dsq(CLASS_NORMAL, -1);
 	return err ? err : scx_bpf_create_dsq(CLASS_IDLEPRIO, -1);

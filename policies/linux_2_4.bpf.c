@@ -46,7 +46,7 @@ const volatile u64 affinity_bonus = 15;
 const volatile u64 counter_max_ns = 200 * NSEC_PER_MSEC;
 
 #define RUN_QUEUE 0
-#define CPUS_MAX 1024
+#define CPUS_MAX 4096 /* a power of two */
 /* Half of the rest is lost each epoch: after these many a counter stays where it is. */
 #define EPOCHS_KEPT 16
 #define PICK_TRIES 4

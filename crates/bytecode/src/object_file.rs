@@ -152,6 +152,8 @@ pub struct Data {
     pub name: String,
     /// What it holds at first.
     pub bytes: Vec<u8>,
+    /// Whether the object has no bytes for it, as they are all 0.
+    pub is_zero: bool,
     /// Whether the program may not write it.
     pub read_only: bool,
     /// Its variables by name, `static` ones included.
@@ -294,6 +296,7 @@ impl<'a> Reading<'a> {
                 object.data.push(Data {
                     name: name.to_owned(),
                     bytes: bytes_or_zeros(&section)?,
+                    is_zero: section.data()?.is_empty(),
                     read_only,
                     variables: BTreeMap::new(),
                 });

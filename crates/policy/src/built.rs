@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytecode::{Btf, BtfError, Object, ObjectError, Qualifier, Type, TypeId, Variable};
 use sha2::{Digest, Sha256};
 
+use crate::load::first_bytes;
 use crate::source_text::SourceText;
 use crate::texts::{Texts, hex};
 use crate::tunable::Tunable;
@@ -88,7 +89,7 @@ impl Policy {
         let (mut tunables, mut arrays) = (Vec::new(), Vec::new());
         for data in &object.data {
             let reader = Reader { btf: &object.btf, text: &text, begins: image.len() };
-            image.extend_from_slice(&data.bytes);
+            image.extend_from_slice(first_bytes(data));
             let mut variables: Vec<_> = data.variables.iter().collect();
             variables.sort_by_key(|(_, variable)| variable.offset);
             for (name, variable) in variables.into_iter().filter(|_| data.read_only) {

@@ -43,7 +43,7 @@ pub struct Policy {
     pub digest: String,
     /// Where its object is, which a kernel loads too.
     pub object_path: PathBuf,
-    /// The bytes of its variables, section by section.
+    /// The bytes of its variables, section by section, but for sections of zeros.
     pub image: Arc<[u8]>,
     /// What the compiler complained about without refusing; empty when there was nothing, or
     /// when the object was in the cache already.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytecode::Object;
+use bytecode::{Data, Object};
 
 use crate::tunable::Tunable;
 use crate::{Policy, PolicyError};
@@ -13,7 +13,7 @@ use crate::{Policy, PolicyError};
 pub struct Loaded {
     /// The object itself.
     pub object: Arc<Object>,
-    /// The first bytes of each section of variables, in the object's order.
+    /// The first bytes of each section of variables, in the object's order; all others are 0.
     pub data: Vec<Vec<u8>>,
     /// The operations' table, as an index of the object's.
     pub operations: usize,
@@ -91,11 +91,17 @@ impl Policy {
     }
 }
 
-/// The image cut into the object's sections of variables.
+/// The first bytes of a section of variables, of which a copy may have others. What is 0 and cannot
+/// be set has none: arrays for thousands of CPUs cost nothing where there are few.
+pub(crate) fn first_bytes(data: &Data) -> &[u8] {
+    if data.is_zero && !data.read_only { &[] } else { &data.bytes }
+}
+
+/// The image cut into the first bytes of the object's sections of variables.
 fn sections(object: &Object, image: &[u8]) -> Vec<Vec<u8>> {
     let mut rest = image;
-    let section = |data: &bytecode::Data| {
-        let (bytes, after) = rest.split_at(data.bytes.len());
+    let section = |data: &Data| {
+        let (bytes, after) = rest.split_at(first_bytes(data).len());
         rest = after;
         bytes.to_vec()
     };

@@ -43,7 +43,7 @@ fn arrays_are_described() {
         policy.arrays.iter().map(|a| (a.name.as_str(), a.type_name.as_str(), a.size)).collect();
     arrays.sort_unstable();
     let topology = ["topology_cache", "topology_core", "topology_node"];
-    assert_eq!(arrays, topology.map(|name| (name, "u16", 2048)));
+    assert_eq!(arrays, topology.map(|name| (name, "u16", 8192)));
 }
 
 #[test]

@@ -91,9 +91,9 @@ fn an_unknown_tunable_is_answered_with_the_nearest_and_all() {
 fn an_array_takes_what_it_holds_and_not_a_byte_more() {
     let policy = everything();
     let load = |bytes: &[u8]| policy.load(&BTreeMap::new(), &[("topology_node", bytes)]);
-    assert_eq!(bytes(&load(&[7; 2048]).unwrap(), "topology_node"), [7; 2048]);
+    assert_eq!(bytes(&load(&[7; 8192]).unwrap(), "topology_node"), [7; 8192]);
     assert_eq!(
-        load(&[7; 2049]).unwrap_err().to_string(),
-        "policy everything: array topology_node has 2048 bytes, 2049 were given"
+        load(&[7; 8193]).unwrap_err().to_string(),
+        "policy everything: array topology_node has 8192 bytes, 8193 were given"
     );
 }

@@ -5,53 +5,102 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-/// CPUs in a mask.
-pub const CPUS_MAX: usize = 1024;
+/// CPUs that a mask can hold, and a machine can have.
+pub use scenario::machine::CPUS_MAX;
+
 /// Task-storage maps a policy may have.
 pub const STORAGE_MAX: usize = 8;
 /// Tasks that an iterator holds at once.
 pub const ITERATOR_CHUNK: usize = 32;
 
-/// `struct cpumask`
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CpuMask {
-    pub bits: [u64; CPUS_MAX / 64],
+/// How wide the masks of a machine are: a task has one, and a million tasks of a machine that most
+/// people have must not pay for what only the largest need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MaskWidth {
+    /// 1,024 CPUs.
+    Usual,
+    /// [`CPUS_MAX`] CPUs.
+    Wide,
 }
 
-impl CpuMask {
+impl MaskWidth {
+    /// The one that so many CPUs need.
+    pub const fn of(nr_cpus: usize) -> MaskWidth {
+        if nr_cpus <= MaskWidth::Usual.cpus() { MaskWidth::Usual } else { MaskWidth::Wide }
+    }
+
+    /// How many CPUs a mask can hold.
+    pub const fn cpus(self) -> usize {
+        match self {
+            MaskWidth::Usual => 1024,
+            MaskWidth::Wide => CPUS_MAX,
+        }
+    }
+
+    /// Its words.
+    pub const fn words(self) -> usize {
+        self.cpus() / 64
+    }
+
+    /// Its size.
+    pub const fn bytes(self) -> usize {
+        self.cpus() / 8
+    }
+}
+
+/// `struct cpumask`, as wide as those of the machine.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CpuMask<Words: ?Sized = [u64]> {
+    pub bits: Words,
+}
+
+/// A mask as wide as there are machines, which is no policy's.
+pub type OwnMask = CpuMask<[u64; CPUS_MAX / 64]>;
+
+impl<Words: AsRef<[u64]> + AsMut<[u64]> + ?Sized> CpuMask<Words> {
+    fn word(&self, number: usize) -> u64 {
+        self.bits.as_ref().get(number).copied().unwrap_or(0)
+    }
+
     /// Whether `cpu` is in the mask; numbers beyond the mask are not.
     pub fn has(&self, cpu: usize) -> bool {
-        cpu < CPUS_MAX && self.bits[cpu / 64] >> (cpu % 64) & 1 == 1
+        self.word(cpu / 64) >> (cpu % 64) & 1 == 1
     }
 
-    /// Adds `cpu`, which must be below [`CPUS_MAX`].
+    /// Adds `cpu`, which must not be beyond the mask.
     pub fn set(&mut self, cpu: usize) {
-        self.bits[cpu / 64] |= 1 << (cpu % 64);
+        self.bits.as_mut()[cpu / 64] |= 1 << (cpu % 64);
     }
 
-    /// Takes `cpu`, which must be below [`CPUS_MAX`], out.
+    /// Takes `cpu`, which must not be beyond the mask, out.
     pub fn clear(&mut self, cpu: usize) {
-        self.bits[cpu / 64] &= !(1 << (cpu % 64));
+        self.bits.as_mut()[cpu / 64] &= !(1 << (cpu % 64));
     }
 
     /// How many CPUs it holds.
     pub fn weight(&self) -> u32 {
-        self.bits.iter().map(|word| word.count_ones()).sum()
+        self.bits.as_ref().iter().map(|word| word.count_ones()).sum()
     }
 
-    /// The mask of the CPUs that both masks hold.
-    pub fn and(mut self, other: &CpuMask) -> CpuMask {
-        for (word, other) in self.bits.iter_mut().zip(other.bits) {
-            *word &= other;
+    /// Whether both masks hold the same CPUs.
+    pub fn equals(&self, other: &CpuMask) -> bool {
+        let words = self.bits.as_ref().len().max(other.bits.len());
+        (0..words).all(|number| self.word(number) == other.word(number))
+    }
+
+    /// Makes it hold the CPUs of `other`, none of which may be beyond it.
+    pub fn copy(&mut self, other: &CpuMask) {
+        for (number, word) in self.bits.as_mut().iter_mut().enumerate() {
+            *word = other.word(number);
         }
-        self
     }
 
     /// The CPUs that both masks hold, lowest first.
     pub fn intersection<'a>(&'a self, other: &'a CpuMask) -> impl Iterator<Item = usize> + 'a {
-        (0..CPUS_MAX / 64).flat_map(move |word| {
-            let mut bits = self.bits[word] & other.bits[word];
+        let both = self.bits.as_ref().iter().zip(&other.bits).enumerate();
+        both.flat_map(|(word, (own, other))| {
+            let mut bits = own & other;
             std::iter::from_fn(move || {
                 (bits != 0).then(|| {
                     let bit = bits.trailing_zeros() as usize;
@@ -63,9 +112,26 @@ impl CpuMask {
     }
 }
 
-impl FromIterator<usize> for CpuMask {
+impl OwnMask {
+    /// What `of` makes of each word that both masks have.
+    pub fn combined(a: &CpuMask, b: &CpuMask, of: impl Fn(u64, u64) -> u64) -> OwnMask {
+        let mut mask = OwnMask::default();
+        for (word, (a, b)) in mask.bits.iter_mut().zip(a.bits.iter().zip(&b.bits)) {
+            *word = of(*a, *b);
+        }
+        mask
+    }
+}
+
+impl Default for OwnMask {
+    fn default() -> OwnMask {
+        CpuMask { bits: [0; CPUS_MAX / 64] }
+    }
+}
+
+impl FromIterator<usize> for OwnMask {
     fn from_iter<I: IntoIterator<Item = usize>>(cpus: I) -> Self {
-        let mut mask = CpuMask::default();
+        let mut mask = OwnMask::default();
         cpus.into_iter().for_each(|cpu| mask.set(cpu));
         mask
     }
@@ -120,12 +186,13 @@ pub struct RunQueue {
     pub curr: *mut Task,
 }
 
-/// `struct task_struct`
+/// `struct task_struct` without its own mask, which lies behind it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Task {
     pub scx: Entity,
-    pub cpus_ptr: *const CpuMask,
+    /// The first word of a mask.
+    pub cpus_ptr: *const u64,
     pub mm: *mut AddressSpace,
     pub storage: [u64; STORAGE_MAX],
     pub pid: c_int,
@@ -150,7 +217,6 @@ pub struct Task {
     pub parent: *mut Task,
     pub group_leader: *mut Task,
     pub comm: [u8; 16],
-    pub cpus_mask: CpuMask,
 }
 
 /// `struct scx_init_task_args`

@@ -3,7 +3,7 @@
 //! The order of the policy's operations follows Linux 6.12, kernel/sched/core.c and
 //! kernel/sched/ext.c; the kernel's names stand where a step has one.
 
-use crate::abi::CpuMask;
+use crate::abi::OwnMask;
 use crate::core::Core;
 use crate::cpu::Activity;
 use crate::flags;
@@ -15,8 +15,8 @@ impl Core<'_> {
     // ---- changing a mask --------------------------------------------------------------------
 
     /// Changes where a task that does not run on another CPU may run (`__set_cpus_allowed_ptr`).
-    pub fn move_to_cpus(&mut self, task: TaskId, mask: CpuMask, allowed: Allowed) {
-        if mask == self.tasks.seen(task).cpus_mask {
+    pub fn move_to_cpus(&mut self, task: TaskId, mask: &OwnMask, allowed: Allowed) {
+        if mask.equals(&self.tasks.mask(task)) {
             return;
         }
         let Some(online) = self.cpus.any_online(|cpu| mask.has(cpu)) else {
@@ -43,7 +43,7 @@ impl Core<'_> {
 
     /// Gives a task a mask. Whoever is runnable leaves the queues, or the CPU, while that is done,
     /// and comes back (`do_set_cpus_allowed`).
-    fn apply(&mut self, task: TaskId, mask: CpuMask, allowed: Allowed) {
+    fn apply(&mut self, task: TaskId, mask: &OwnMask, allowed: Allowed) {
         match self.tasks.state(task).place {
             Place::Running(_) => {
                 self.change_current(task, |kernel| kernel.set_mask(task, mask, allowed));
@@ -62,12 +62,13 @@ impl Core<'_> {
     }
 
     /// `set_cpus_allowed_scx`
-    fn set_mask(&mut self, task: TaskId, mask: CpuMask, allowed: Allowed) {
-        let everywhere = mask == self.idle.masks().possible;
+    fn set_mask(&mut self, task: TaskId, mask: &OwnMask, allowed: Allowed) {
+        let everywhere = mask.equals(&self.idle.masks().possible);
         let (shared, shift) = (self.shown_possible(), self.visible.room.shift);
+        let mut own = self.tasks.mask(task);
+        own.copy(mask);
         let seen = self.tasks.seen_mut(task);
-        seen.cpus_mask = mask;
-        seen.cpus_ptr = if everywhere { shared } else { shift.show(&raw const seen.cpus_mask) };
+        seen.cpus_ptr = if everywhere { shared } else { shift.show(own.bits.as_ptr()) };
         seen.nr_cpus_allowed = mask.weight() as i32;
         // What other CPUs did in events that began earlier they did with the old mask.
         self.recorder.observe(self.time.began_ns(), Event::Affinity { task, allowed });
@@ -149,7 +150,7 @@ impl Core<'_> {
             return found;
         }
         let possible = self.idle.masks().possible;
-        self.apply(task, possible, Allowed::All);
+        self.apply(task, &possible, Allowed::All);
         self.cpus.iter().position(|cpu| cpu.is_online).expect("one CPU is always online")
     }
 }

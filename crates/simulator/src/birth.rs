@@ -1,12 +1,11 @@
 //! How a task comes to the policy and leaves it.
 
-use crate::abi;
+use crate::abi::CpuMask;
 use crate::core::Core;
 use crate::failure::{FailureKind, told_number};
 use crate::observation::Event;
 use crate::operations::Operation;
 use crate::place::{Place, TaskId};
-use crate::visible::TASKS_MAX;
 use scenario::draw::Random;
 use scenario::workload::TaskTemplate;
 
@@ -18,20 +17,21 @@ impl Core<'_> {
         parent: Option<TaskId>,
         random: Random,
     ) -> TaskId {
-        if self.tasks.len() >= TASKS_MAX {
-            self.fail(FailureKind::Limit, format!("more than {TASKS_MAX} tasks"));
+        let tasks_max = self.visible.width().tasks_max();
+        if self.tasks.len() >= tasks_max {
+            self.fail(FailureKind::Limit, format!("more than {tasks_max} tasks"));
         }
-        let mut allowed = self.mask_of_set(&kind.cpus);
-        if allowed.weight() == 0 {
-            allowed = self.idle.masks().possible;
-        }
+        let possible = &self.idle.masks().possible;
+        let set = kind.cpus.as_ref().map(|_| self.mask_of_set(&kind.cpus));
+        let set = set.filter(|mask| mask.weight() > 0 && !mask.equals(possible));
+        let allowed: &CpuMask = set.as_ref().map_or(possible, |mask| mask);
         let space = kind.address_space.unwrap_or_else(|| self.tasks.add_space(&mut self.visible));
         let mm = self.visible.room.shift.show(self.tasks.space_address(space));
-        let shared = (allowed == self.idle.masks().possible).then(|| self.shown_possible());
-        let task = self.tasks.add(&mut self.visible, template, kind, &allowed, random);
+        let shared = set.is_none().then(|| self.shown_possible());
+        let task = self.tasks.add(&mut self.visible, template, kind, allowed, random);
         if kind.cpus.is_none() {
             // As the kernel's first task, and so all others: NR_CPUS, whatever there is.
-            self.tasks.seen_mut(task).nr_cpus_allowed = abi::CPUS_MAX as i32;
+            self.tasks.seen_mut(task).nr_cpus_allowed = self.visible.width().cpus() as i32;
         }
         self.recorder.observe(self.now_ns(), Event::Created { template, task });
         let state = self.tasks.state_mut(task);

@@ -1,6 +1,6 @@
 //! What a workload's changes from outside do: CPUs that come and go, affinities.
 
-use crate::abi::CpuMask;
+use crate::abi::OwnMask;
 use crate::cpu::Spent;
 use crate::kernel::Kernel;
 use crate::observation::Allowed;
@@ -73,12 +73,12 @@ impl Kernel<'_> {
             }
             _ => {
                 let mask = self.mask_of_change(number);
-                self.core.move_to_cpus(task, mask, Allowed::Change(number));
+                self.core.move_to_cpus(task, &mask, Allowed::Change(number));
             }
         }
     }
 
-    fn mask_of_change(&self, number: u32) -> CpuMask {
+    fn mask_of_change(&self, number: u32) -> OwnMask {
         match &self.programs.workload().changes[number as usize].what {
             ChangeKind::Affinity { cpus, .. } => self.core.mask_of_set(cpus),
             ChangeKind::Hotplug { .. } => unreachable!("the change is one of affinity"),

@@ -127,12 +127,12 @@ impl Core<'_> {
     /// mask of all CPUs, and then one look at the pointer will do.
     pub fn may_run_on(&self, task: TaskId, cpu: usize) -> bool {
         let seen = self.tasks.seen(task);
-        std::ptr::eq(seen.cpus_ptr, self.shown_possible()) || seen.cpus_mask.has(cpu)
+        std::ptr::eq(seen.cpus_ptr, self.shown_possible()) || self.tasks.mask(task).has(cpu)
     }
 
     /// What the policy is shown for the mask of all CPUs.
-    pub fn shown_possible(&self) -> *const abi::CpuMask {
-        self.visible.room.shift.show(&raw const self.idle.masks().possible)
+    pub fn shown_possible(&self) -> *const u64 {
+        self.visible.room.shift.show(self.idle.masks().possible.bits.as_ptr())
     }
 
     /// The task, or idle task, that runs on a CPU.

@@ -8,7 +8,6 @@ use crate::linked::ARGUMENTS_MAX;
 use crate::operations::Operation;
 use crate::place::TaskId;
 use crate::policy_state::Context;
-use crate::visible::TASKS;
 use bytecode::{TimerCall, array_token};
 
 impl Core<'_> {
@@ -40,7 +39,7 @@ impl Core<'_> {
 
     /// What stands for a task in calls to the policy.
     fn shown_task(&self, task: TaskId) -> u64 {
-        TASKS.begin + u64::from(task) * TASKS.bytes
+        self.visible.task_address(task.into())
     }
 
     fn shown<T>(&self, at: *const T) -> u64 {

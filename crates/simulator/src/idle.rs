@@ -1,38 +1,41 @@
 //! Which CPUs are idle: the built-in tracking of sched_ext.
 
-use crate::abi::CpuMask;
+use crate::abi::{CpuMask, MaskWidth, OwnMask};
 use crate::neighbours::{Group, Neighbours};
-use crate::shown::{Part, Shown};
+use crate::shown::Part;
 use crate::visible::{Placed, Visible};
 use scenario::machine::Cpu;
 use std::mem::offset_of;
 
-/// The CPU masks that policies read.
+/// The CPU masks that policies read, as far as the machine's masks reach. As they are looked at all
+/// the time, it pays that their width is known where this is compiled.
 #[derive(Clone, Copy, Debug)]
 pub struct Masks {
     /// Idle CPUs.
-    pub idle_cpus: CpuMask,
+    pub idle_cpus: OwnMask,
     /// CPUs whose whole core is idle.
-    pub idle_cores: CpuMask,
+    pub idle_cores: OwnMask,
     /// CPUs that are online (`cpu_online_mask`).
-    pub online: CpuMask,
+    pub online: OwnMask,
     /// All CPUs; tasks that may run everywhere point to it.
-    pub possible: CpuMask,
-}
-
-impl Shown for Masks {
-    const PARTS: &'static [Part] = &[
-        Part::of::<CpuMask>(offset_of!(Masks, idle_cpus), "the mask of idle CPUs"),
-        Part::of::<CpuMask>(offset_of!(Masks, idle_cores), "the mask of idle cores"),
-        Part::of::<CpuMask>(offset_of!(Masks, online), "the mask of online CPUs"),
-        Part::of::<CpuMask>(offset_of!(Masks, possible), "the mask of all CPUs"),
-    ];
+    pub possible: OwnMask,
 }
 
 impl Masks {
     /// The masks of a machine all of whose CPUs are online and idle.
-    pub fn of(all: CpuMask) -> Self {
+    pub fn of(all: OwnMask) -> Self {
         Masks { idle_cpus: all, idle_cores: all, online: all, possible: all }
+    }
+
+    /// What the policy has addresses of.
+    fn parts(width: MaskWidth) -> [Part; 4] {
+        let part = |offset, name| Part { offset, bytes: width.bytes(), name };
+        [
+            part(offset_of!(Masks, idle_cpus), "the mask of idle CPUs"),
+            part(offset_of!(Masks, idle_cores), "the mask of idle cores"),
+            part(offset_of!(Masks, online), "the mask of online CPUs"),
+            part(offset_of!(Masks, possible), "the mask of all CPUs"),
+        ]
     }
 }
 
@@ -47,8 +50,9 @@ pub struct Idle {
 impl Idle {
     /// All of these CPUs are online and idle.
     pub fn new(cpus: &[Cpu], visible: &mut Visible) -> Idle {
-        let all = (0..cpus.len()).collect();
-        Idle { masks: visible.place(Masks::of(all)), neighbours: Neighbours::new(cpus) }
+        let masks = Masks::of((0..cpus.len()).collect());
+        let masks = visible.place_with(masks, 0, &Masks::parts(visible.width()));
+        Idle { masks, neighbours: Neighbours::new(cpus) }
     }
 
     /// The masks.
@@ -105,6 +109,8 @@ impl Idle {
 
     /// An idle CPU of `allowed`, one with an idle core if there is such a one; only such a one if
     /// `core_only`. O(words of a mask that the machine's CPUs reach).
+    // A part of each of its few callers, all of which are on the way of a task that wakes up.
+    #[inline(always)]
     pub fn find(&self, allowed: &CpuMask, core_only: bool) -> Option<usize> {
         self.find_in(self.neighbours.machine(), allowed, core_only)
     }
@@ -116,6 +122,7 @@ impl Idle {
         found.or_else(|| self.find(allowed, core_only))
     }
 
+    #[inline(always)]
     fn find_in(&self, group: &Group, allowed: &CpuMask, core_only: bool) -> Option<usize> {
         let core = group.first_and(allowed, &self.masks.idle_cores);
         let any = || group.first_and(allowed, &self.masks.idle_cpus);
@@ -171,6 +178,6 @@ mod tests {
             idle.mark_busy(cpu, &[cpu as u32 ^ 1]);
         }
         assert_eq!(idle.find_near(&all, 6, false), Some(0));
-        assert_eq!(idle.find_near(&(4..8).collect(), 6, false), None);
+        assert_eq!(idle.find_near(&(4..8).collect::<OwnMask>(), 6, false), None);
     }
 }

@@ -45,7 +45,8 @@ impl<'a> Kernel<'a> {
     ) -> Result<Box<Self>, Refusal> {
         let (nr_cpus, hz, mode) = (machine.cpus.len(), machine.hz_for(name), Mode::of(options));
         let mut visible = Visible::new(hz, nr_cpus as u32, options.strict);
-        let adopted = Adopted::new(&policy, &mut visible, world(), nr_cpus, mode)?;
+        let world = world(visible.width());
+        let adopted = Adopted::new(&policy, &mut visible, world, nr_cpus, mode)?;
         let cpus = Cpus::new(machine);
         let spaces = workload.templates.iter().filter_map(|kind| kind.address_space);
         let nr_spaces = spaces.max().map_or(0, |number| number + 1);

@@ -1,6 +1,6 @@
 //! Calls from the policy: the kernel's functions that sched_ext offers it.
 
-mod cpus;
+pub mod cpus;
 mod queues;
 
 use crate::core::Core;

@@ -77,7 +77,7 @@ pub use times::Distribution;
 
 use bytecode::UnknownMap;
 use linked::Refusal;
-use scenario::machine::Machine;
+use scenario::machine::{CPUS_MAX, Machine};
 use scenario::workload::Workload;
 use std::collections::BTreeMap;
 
@@ -176,8 +176,8 @@ pub fn simulate(
     options: &Options,
 ) -> Result<RunResult, SimulateError> {
     let nr_cpus = machine.cpus.len();
-    if nr_cpus == 0 || nr_cpus > crate::abi::CPUS_MAX {
-        let (machine, max) = (machine.name.clone(), crate::abi::CPUS_MAX);
+    if nr_cpus == 0 || nr_cpus > CPUS_MAX {
+        let (machine, max) = (machine.name.clone(), CPUS_MAX);
         return Err(SimulateError::Cpus { machine, cpus: nr_cpus, max });
     }
     workload.check_on(machine)?;
@@ -215,6 +215,6 @@ fn topology_arrays(machine: &Machine) -> [(String, Vec<u8>); 3] {
 /// What the headers of other people's schedulers ask the loader to fill in; names that are not
 /// known here stay 0, as in a kernel that lacks them.
 fn enumerators() -> impl Iterator<Item = (String, Vec<u8>)> {
-    let known = world::world().structures.enumerators();
+    let known = world::world(abi::MaskWidth::Usual).structures.enumerators();
     known.map(|(name, value)| (format!("__{name}"), value.to_le_bytes().to_vec()))
 }

@@ -101,7 +101,7 @@ impl Linked {
         let key = visible.place(0);
         let mut data = Vec::new();
         for (section, bytes) in copy.object.data.iter().zip(&copy.data) {
-            let address = visible.copy(bytes, section.read_only);
+            let address = visible.copy_to(section.bytes.len(), bytes, section.read_only);
             data.push(address.ok_or_else(|| format!("no room for section {}", section.name))?);
         }
         let maps = tokens(copy.object.maps.iter().map(|map| map.kind));

@@ -1,6 +1,6 @@
 //! Which CPUs share what, as far as that decides which idle CPU is taken.
 
-use crate::abi::CpuMask;
+use crate::abi::{CpuMask, OwnMask};
 use scenario::machine::Cpu;
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ impl Group {
     }
 
     /// The first CPU that is in the group and in both masks. O(words of the group).
-    pub fn first_and(&self, a: &CpuMask, b: &CpuMask) -> Option<usize> {
+    pub fn first_and(&self, a: &CpuMask, b: &OwnMask) -> Option<usize> {
         let reach = self.begin..self.begin + self.words.len();
         let theirs = a.bits[reach.clone()].iter().zip(&b.bits[reach.clone()]);
         let each = reach.zip(self.words.iter().zip(theirs));
@@ -32,7 +32,7 @@ impl Group {
         Some(word * 64 + bits.trailing_zeros() as usize)
     }
 
-    fn weight_in(&self, mask: &CpuMask) -> u32 {
+    fn weight_in(&self, mask: &OwnMask) -> u32 {
         let theirs = &mask.bits[self.begin..self.begin + self.words.len()];
         self.words.iter().zip(theirs).map(|(own, other)| (own & other).count_ones()).sum()
     }
@@ -95,7 +95,7 @@ impl Neighbours {
 
     /// Caches count if there are several with more than one CPU; nodes if there are several that
     /// are not just those of the caches (`scx_idle_update_selcpu_topology`).
-    pub fn update(&mut self, online: &CpuMask) {
+    pub fn update(&mut self, online: &OwnMask) {
         let nr_online = self.machine.weight_in(online);
         // A cache of a single CPU is no scheduling domain.
         let cache = |cpu: usize| Some(self.caches.get(cpu).weight_in(online)).filter(|&nr| nr > 1);
@@ -129,13 +129,13 @@ mod tests {
 
     #[test]
     fn a_group_finds_the_first_cpu_of_both_masks_at_borders_of_words() {
-        let at_borders = [0, 1, 62, 63, 64, 65, 127, 128, 191, 1022, 1023];
+        let at_borders = [0, 1, 62, 63, 64, 65, 127, 128, 191, 1022, 1023, 1024, 1025, 4094, 4095];
         for (place, &low) in at_borders.iter().enumerate() {
             for &high in &at_borders[place + 1..] {
                 let mut group = Group::default();
                 [low, high].into_iter().for_each(|cpu| group.add(cpu));
-                let all: CpuMask = at_borders.into_iter().collect();
-                let first = |of: &CpuMask| group.first_and(&all, of);
+                let all: OwnMask = at_borders.into_iter().collect();
+                let first = |of: &OwnMask| group.first_and(&all, of);
                 assert_eq!(first(&all), Some(low));
                 assert_eq!(first(&[high].into_iter().collect()), Some(high));
                 let others = at_borders.into_iter().filter(|&cpu| cpu != low && cpu != high);

@@ -140,26 +140,26 @@ pub const CALLS: &[(&str, Call)] = &[
         Ok(run.host.test_and_clear_cpu_idle(cpu as i32).into())
     }),
     ("scx_bpf_pick_idle_cpu", |run, [allowed, flags, ..]| {
-        // Copied, because it may be the idle mask itself.
-        let allowed = masks::read(run, allowed)?;
-        Ok(run.host.pick_idle_cpu(&allowed, flags) as u64)
+        let found = masks::find_idle(run, allowed, flags)?;
+        Ok(run.host.pick_idle_cpu(found) as u64)
     }),
     ("scx_bpf_pick_any_cpu", |run, [allowed, flags, ..]| {
-        let allowed = masks::read(run, allowed)?;
-        Ok(run.host.pick_any_cpu(&allowed, flags) as u64)
+        let found = masks::find_idle(run, allowed, flags)?;
+        let any = masks::find_any(run, allowed)?;
+        Ok(run.host.pick_any_cpu(found, any) as u64)
     }),
     ("scx_bpf_get_idle_cpumask", |run, _| {
-        Ok(shown(run, &raw const run.host.idle.masks().idle_cpus))
+        Ok(shown(run, run.host.idle.masks().idle_cpus.bits.as_ptr()))
     }),
     ("scx_bpf_get_idle_smtmask", |run, _| {
-        Ok(shown(run, &raw const run.host.idle.masks().idle_cores))
+        Ok(shown(run, run.host.idle.masks().idle_cores.bits.as_ptr()))
     }),
     ("scx_bpf_put_idle_cpumask", |_, _| Ok(0)),
     ("scx_bpf_get_online_cpumask", |run, _| {
-        Ok(shown(run, &raw const run.host.idle.masks().online))
+        Ok(shown(run, run.host.idle.masks().online.bits.as_ptr()))
     }),
     ("scx_bpf_get_possible_cpumask", |run, _| {
-        Ok(shown(run, &raw const run.host.idle.masks().possible))
+        Ok(shown(run, run.host.idle.masks().possible.bits.as_ptr()))
     }),
     ("scx_bpf_put_cpumask", |_, _| Ok(0)),
     // Sets of CPUs.
@@ -362,7 +362,7 @@ fn keep_place_of_failure(run: &mut Calling<'_, '_>) {
 
 fn select_cpu_and(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [p, prev, wake_flags, allowed, flags] = given;
-    let allowed = masks::read(run, allowed)?;
+    let allowed = masks::copy_of(run, allowed)?;
     let Some(p) = schedulable(run, p)? else { return Ok(-errno::EINVAL as u64) };
-    Ok(run.host.select_cpu_and(p, prev as i32, wake_flags, allowed, flags) as u64)
+    Ok(run.host.select_cpu_and(p, prev as i32, wake_flags, &allowed, flags) as u64)
 }

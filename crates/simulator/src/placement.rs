@@ -1,6 +1,6 @@
 //! Where a task goes: the kernel's own choice of a CPU, and how fast CPUs of one core compute.
 
-use crate::abi::CpuMask;
+use crate::abi::{CpuMask, OwnMask};
 use crate::core::Core;
 use crate::cpu::Activity;
 use crate::flags::WAKE_SYNC;
@@ -31,7 +31,7 @@ impl Core<'_> {
     }
 
     /// Claims the CPU that was found, if one was.
-    fn claim(&mut self, found: Option<usize>) -> Option<usize> {
+    pub fn claim(&mut self, found: Option<usize>) -> Option<usize> {
         if let Some(cpu) = found {
             self.mark_busy(cpu);
         }
@@ -43,17 +43,10 @@ impl Core<'_> {
         self.claim(self.idle.is_idle(cpu, false).then_some(cpu)).is_some()
     }
 
-    /// Claims an idle CPU of `allowed`, one with an idle core if there is such a one; only such a
-    /// one if `core_only`.
-    pub fn pick_idle(&mut self, allowed: &CpuMask, core_only: bool) -> Option<usize> {
-        self.claim(self.idle.find(allowed, core_only))
-    }
-
     /// The kernel's own choice of a CPU for a task that wakes up, and whether that CPU was idle
     /// and is now claimed (`scx_bpf_select_cpu_dfl`).
     pub fn select_cpu_default(&mut self, task: TaskId, prev: usize, wake: u64) -> (usize, bool) {
-        let allowed = &self.tasks.seen(task).cpus_mask;
-        let found = self.idle_for(allowed, prev, wake, false);
+        let found = self.idle_for(&self.tasks.mask(task), prev, wake, false);
         match self.claim_found(found) {
             Some(cpu) => (cpu, true),
             None => (prev, false),
@@ -141,7 +134,7 @@ impl Core<'_> {
     }
 
     /// The CPUs of a set that the machine has; all of them if the set does not say.
-    pub fn mask_of_set(&self, set: &CpuSet) -> CpuMask {
+    pub fn mask_of_set(&self, set: &CpuSet) -> OwnMask {
         let Some(cpus) = set else { return self.idle.masks().possible };
         cpus.iter().map(|&cpu| cpu as usize).filter(|&cpu| cpu < self.cpus.len()).collect()
     }

@@ -332,7 +332,7 @@ impl Kernel<'_> {
 
     fn set_affinity(&mut self, task: TaskId, set: u32) {
         let mask = self.core.mask_of_set(&self.programs.workload().cpu_sets[set as usize]);
-        self.core.move_to_cpus(task, mask, Allowed::Set(set));
+        self.core.move_to_cpus(task, &mask, Allowed::Set(set));
     }
 
     /// A new task of a template, unknown to the policy.

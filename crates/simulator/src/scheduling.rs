@@ -67,7 +67,7 @@ impl Core<'_> {
         let seen = self.tasks.seen(task);
         let prev_cpu = seen.cpu;
         if seen.nr_cpus_allowed == 1 {
-            let only = seen.cpus_mask.intersection(&self.idle.masks().possible).next();
+            let only = self.tasks.mask(task).intersection(&self.idle.masks().possible).next();
             let only = only.expect("tasks are allowed somewhere");
             return (self.allowed_or_fallback(task, only), None, false);
         }

@@ -27,10 +27,6 @@ pub trait Shown: Copy {
     const PARTS: &'static [Part];
 }
 
-/// A task's own mask, wherever the task is.
-pub const TASK_MASK: Part =
-    Part::of::<abi::CpuMask>(offset_of!(abi::Task, cpus_mask), "a task's cpumask");
-
 macro_rules! shown {
     ($($of:ty: $name:literal),* $(,)?) => {
         $(impl Shown for $of {
@@ -40,7 +36,6 @@ macro_rules! shown {
 }
 
 shown! {
-    abi::CpuMask: "a cpumask",
     abi::DispatchQueueView: "a dispatch queue",
     abi::AddressSpace: "a struct mm_struct",
     abi::InitTaskArgs: "a struct scx_init_task_args",
@@ -48,10 +43,6 @@ shown! {
     abi::RunQueue: "a run queue",
     abi::ExitInfo: "the struct scx_exit_info",
     u32: "the timer's key",
-}
-
-impl Shown for abi::Task {
-    const PARTS: &'static [Part] = &[Part::of::<abi::Task>(0, "an idle task"), TASK_MASK];
 }
 
 /// The fields of a task that a policy may write (Linux kernel/sched/ext.c,

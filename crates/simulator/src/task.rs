@@ -192,6 +192,8 @@ pub struct Tasks {
     /// The structures that the policy sees.
     slots: Vec<Placed<abi::Task>>,
     states: Vec<State>,
+    /// Words of a mask.
+    mask_words: usize,
     census: Census,
     /// Tasks that want a CPU or have one, counted apart from their places.
     nr_runnable: u32,
@@ -223,6 +225,7 @@ impl Tasks {
     /// None but the idle tasks of so many CPUs, and the first address spaces.
     pub fn new(visible: &mut Visible, nr_cpus: usize, nr_spaces: u32) -> Tasks {
         Tasks {
+            mask_words: visible.width().words(),
             idle: (0..nr_cpus).map(|cpu| idle_task(visible, cpu)).collect(),
             address_spaces: (0..nr_spaces)
                 .map(|id| visible.place(abi::AddressSpace { id }))
@@ -256,11 +259,11 @@ impl Tasks {
         let task = new_task(id as i32 + 1, &kind.name, i32::from(kind.nice));
         let mut slot = visible.place_task(task);
         let (at, shift) = (slot.address(), visible.room.shift);
-        let task = &mut *slot;
-        task.cpus_mask = *cpus;
-        task.nr_cpus_allowed = cpus.weight() as i32;
-        task.group_leader = shift.show(at);
-        task.cpus_ptr = shift.show(&raw const task.cpus_mask);
+        let mut mask = slot.mask(self.mask_words);
+        mask.copy(cpus);
+        slot.nr_cpus_allowed = cpus.weight() as i32;
+        slot.group_leader = shift.show(at);
+        slot.cpus_ptr = shift.show(mask.bits.as_ptr());
         self.slots.push(slot);
         self.states.push(new_state(template, kind, random));
         self.census.add(Place::Unborn);
@@ -300,6 +303,12 @@ impl Tasks {
     /// The structure the policy sees. No reference to it may live across a call of the policy.
     pub fn seen_mut(&mut self, id: TaskId) -> &mut abi::Task {
         &mut self.slots[id as usize]
+    }
+
+    /// The CPUs on which a task may run. See [`Placed::mask`].
+    #[inline]
+    pub fn mask(&self, id: TaskId) -> Placed<abi::CpuMask> {
+        self.slots[id as usize].mask(self.mask_words)
     }
 
     /// The address that stands for a task in calls to the policy.
@@ -402,7 +411,7 @@ fn new_task(pid: i32, name: &str, nice: i32) -> abi::Task {
 /// The idle task of a CPU.
 fn idle_task(visible: &mut Visible, cpu: usize) -> Placed<abi::Task> {
     const PF_IDLE: u32 = 2;
-    let mut task = visible.place(new_task(0, &format!("swapper/{cpu}"), 0));
+    let mut task = visible.place_idle_task(new_task(0, &format!("swapper/{cpu}"), 0));
     task.flags = PF_IDLE;
     task.cpu = cpu as i32;
     let itself = visible.room.shift.show(task.address());
@@ -417,13 +426,13 @@ mod tests {
     //! Goal: many tasks fit into little memory. Method: the sizes of what each task has.
 
     use super::*;
-    use crate::visible::TASKS;
+    use crate::abi::MaskWidth;
 
     #[test]
     fn what_a_million_tasks_have_takes_less_than_a_gibibyte() {
         let (state, slot) = (size_of::<State>() as u64, size_of::<Placed<abi::Task>>() as u64);
         let space = (size_of::<abi::AddressSpace>() + size_of::<Placed<abi::Task>>()) as u64;
-        let bytes = TASKS.bytes + state + slot + space;
+        let bytes = MaskWidth::Usual.tasks().bytes + state + slot + space;
         // Beside them each has a timer and what a policy stores for it: 174 bytes under cfs.
         assert!(1_000_000 * (bytes + 180) < 1 << 30, "{bytes}, {state} of them the state");
     }

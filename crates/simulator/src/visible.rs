@@ -1,6 +1,6 @@
 //! What the policy sees: structures and values in one memory, at places that never change.
 
-use crate::abi;
+use crate::abi::{self, CpuMask, MaskWidth};
 use crate::shown::{Part, Shown};
 use bytecode::{MEMORY_BEGIN, Memory, Room, Rows};
 use std::collections::BTreeMap;
@@ -8,9 +8,6 @@ use std::mem::offset_of;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Tasks that may exist: they lie in a row, so that an address says which it is.
-pub const TASKS_MAX: usize = (1 << 21) - 2;
-const TASK_BYTES: usize = size_of::<abi::Task>().next_multiple_of(LINE_BYTES);
 const LINE_BYTES: usize = 64;
 
 /// Bytes that policies only read: tasks first, then idle tasks, masks, queues. Source of the sum of
@@ -59,12 +56,34 @@ pub const WALKS: u64 = (FACTS + size_of::<Facts>() as u64).next_multiple_of(LINE
 /// See [`WALKS`].
 pub const WALKS_MAX: usize = 64;
 const WALKS_END: u64 = WALKS + (WALKS_MAX * size_of::<abi::DsqIterator>()) as u64;
-/// Where tasks are, one after the other.
-pub const TASKS: Rows = Rows {
-    begin: WALKS_END.next_multiple_of(LINE_BYTES as u64),
-    bytes: TASK_BYTES as u64,
-    count_at: FACTS + offset_of!(Facts, nr_tasks) as u64,
-};
+/// Where a task's own mask begins in what is seen of it.
+pub const TASK_MASK_AT: usize = size_of::<abi::Task>();
+const TASKS: Rows = MaskWidth::Usual.tasks();
+const WIDE_TASKS: Rows = MaskWidth::Wide.tasks();
+
+impl MaskWidth {
+    /// Where tasks are, one after the other, so that an address says which it is.
+    pub const fn tasks(self) -> Rows {
+        Rows {
+            begin: WALKS_END.next_multiple_of(LINE_BYTES as u64),
+            bytes: self.task_bytes().next_multiple_of(LINE_BYTES) as u64,
+            count_at: FACTS + offset_of!(Facts, nr_tasks) as u64,
+        }
+    }
+
+    /// What is seen of a task.
+    pub const fn task_bytes(self) -> usize {
+        TASK_MASK_AT + self.bytes()
+    }
+
+    /// Tasks that may exist.
+    pub const fn tasks_max(self) -> usize {
+        match self {
+            MaskWidth::Usual => (1 << 21) - 2,
+            MaskWidth::Wide => (1 << 20) - 2,
+        }
+    }
+}
 
 /// The memory that a policy sees, as long as its machine.
 #[derive(Debug)]
@@ -73,6 +92,9 @@ pub struct Visible {
     memory: Option<Box<Memory>>,
     /// What of it is not taken.
     pub room: Room,
+    width: MaskWidth,
+    /// From one task to the next.
+    task_bytes: u64,
     /// What the policy may have addresses of, except tasks and values of maps, for strict runs.
     parts: Option<BTreeMap<u64, Part>>,
     /// What lies at its begin.
@@ -85,16 +107,16 @@ pub struct Visible {
 ///
 /// No reference to it may live across a call of the policy.
 #[derive(Debug)]
-pub struct Placed<T>(NonNull<T>);
+pub struct Placed<T: ?Sized>(NonNull<T>);
 
-impl<T> Placed<T> {
+impl<T: ?Sized> Placed<T> {
     /// Where it lies.
     pub fn address(&self) -> *mut T {
         self.0.as_ptr()
     }
 }
 
-impl<T> Deref for Placed<T> {
+impl<T: ?Sized> Deref for Placed<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -104,11 +126,26 @@ impl<T> Deref for Placed<T> {
     }
 }
 
-impl<T> DerefMut for Placed<T> {
+impl<T: ?Sized> DerefMut for Placed<T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as above, and `self` is borrowed exclusively.
         unsafe { self.0.as_mut() }
     }
+}
+
+impl Placed<abi::Task> {
+    /// The task's own mask, of so many words. As it is made anew each time, whoever changes it sees
+    /// to it that there is no other reference.
+    #[inline]
+    pub fn mask(&self, words: usize) -> Placed<CpuMask> {
+        mask_at(self.address().wrapping_byte_add(TASK_MASK_AT).cast(), words)
+    }
+}
+
+#[inline]
+fn mask_at(first: *mut u64, words: usize) -> Placed<CpuMask> {
+    let bits = std::ptr::slice_from_raw_parts_mut(first, words);
+    Placed(NonNull::new(bits as *mut CpuMask).expect("memory is not at 0"))
 }
 
 /// Walks over dispatch queues, by their numbers less one.
@@ -161,15 +198,23 @@ impl Visible {
         let (facts, walks) = (Placed(placed(FACTS).cast()), Placed(placed(WALKS).cast()));
         let walks = Walks { places: walks, open: 0 };
         let parts = has_parts.then(BTreeMap::new);
-        let mut visible = Visible { memory: Some(memory), room, parts, facts, walks };
+        let width = MaskWidth::of(nr_cpu_ids as usize);
+        let (memory, task_bytes) = (Some(memory), width.tasks().bytes);
+        let mut visible = Visible { memory, room, width, task_bytes, parts, facts, walks };
         let placed = visible.place(Facts { hz, nr_cpu_ids, ..Facts::default() });
         visible.room.take(LINE_BYTES - size_of::<Facts>() % LINE_BYTES, 1, true);
         // Walks that are not open, and so have no next task.
         let none = visible.place([abi::DsqIterator::default(); WALKS_MAX]);
         assert_eq!(visible.room.address(none.address()), WALKS);
-        let tasks = visible.room.take((TASKS_MAX + 1) * TASK_BYTES, LINE_BYTES, true);
+        let bytes = (width.tasks_max() + 1) * task_bytes as usize;
+        let tasks = visible.room.take(bytes, LINE_BYTES, true);
         assert_eq!((visible.room.address(placed.address()), tasks), (FACTS, Some(TASKS.begin)));
         visible
+    }
+
+    /// How wide its masks are.
+    pub fn width(&self) -> MaskWidth {
+        self.width
     }
 
     /// The memory, for a machine that runs programs in it.
@@ -188,9 +233,14 @@ impl Visible {
     ///
     /// If there is no room; all that is placed so is limited in number.
     pub fn place<T: Shown>(&mut self, value: T) -> Placed<T> {
-        let place = self.room.take(size_of::<T>(), align_of::<T>(), true);
+        self.place_with(value, 0, T::PARTS)
+    }
+
+    /// The same of what has other parts, with so many bytes of 0 behind it.
+    pub fn place_with<T: Copy>(&mut self, value: T, more: usize, parts: &[Part]) -> Placed<T> {
+        let place = self.room.take(size_of::<T>() + more, align_of::<T>(), true);
         let address = place.expect("room for what is limited");
-        self.note_parts(address, T::PARTS);
+        self.note_parts(address, parts);
         let place = self.room.pointer(address).cast::<T>();
         // SAFETY: the room was just taken, is large enough and aligned, since the memory begins
         // with a page and its first address too.
@@ -198,15 +248,40 @@ impl Visible {
         Placed(NonNull::new(place).expect("memory is not at 0"))
     }
 
-    /// Puts the next task where the policy may only read it.
+    /// Puts a mask of no CPU where the policy may only read it.
     ///
     /// # Panics
     ///
-    /// If there is no room, for more than [`TASKS_MAX`] and one.
+    /// As above.
+    pub fn place_mask(&mut self, name: &'static str) -> Placed<CpuMask> {
+        let bytes = self.width.bytes();
+        let place = self.room.take(bytes, align_of::<u64>(), true);
+        let address = place.expect("room for what is limited");
+        self.note_parts(address, &[Part { offset: 0, bytes, name }]);
+        mask_at(self.room.pointer(address).cast(), self.width.words())
+    }
+
+    /// Puts an idle task, whose mask holds no CPU, where the policy may only read it.
+    ///
+    /// # Panics
+    ///
+    /// As above.
+    pub fn place_idle_task(&mut self, task: abi::Task) -> Placed<abi::Task> {
+        let mask = self.width.bytes();
+        let whole = Part { offset: 0, bytes: self.width.task_bytes(), name: "an idle task" };
+        let parts = [whole, Part { offset: TASK_MASK_AT, bytes: mask, name: "a task's cpumask" }];
+        self.place_with(task, mask, &parts)
+    }
+
+    /// Puts the next task, whose mask holds no CPU, where the policy may only read it.
+    ///
+    /// # Panics
+    ///
+    /// If there is no room, for more than [`MaskWidth::tasks_max`] and one.
     pub fn place_task(&mut self, task: abi::Task) -> Placed<abi::Task> {
         let number = self.facts.nr_tasks;
-        assert!(number <= TASKS_MAX as u64, "room for a task");
-        let place = self.room.pointer(TASKS.begin + number * TASKS.bytes);
+        assert!(number <= self.width.tasks_max() as u64, "room for a task");
+        let place = self.room.pointer(self.task_address(number));
         self.facts.nr_tasks += 1;
         let place = place.cast::<abi::Task>();
         // SAFETY: room that was taken for tasks, of which this is the next.
@@ -214,22 +289,40 @@ impl Visible {
         Placed(NonNull::new(place).expect("memory is not at 0"))
     }
 
+    /// Where a task is, by the order in which they were placed.
+    #[inline]
+    pub fn task_address(&self, number: u64) -> u64 {
+        TASKS.begin + number * self.task_bytes
+    }
+
     /// Which task is at this address, by the order in which they were placed.
     #[inline]
     pub fn task_number(&self, address: u64) -> Option<u64> {
-        TASKS.number(address, self.facts.nr_tasks)
+        let nr_tasks = self.facts.nr_tasks;
+        // Two constants, so that neither needs a division.
+        match self.width {
+            MaskWidth::Usual => TASKS.number(address, nr_tasks),
+            MaskWidth::Wide => WIDE_TASKS.number(address, nr_tasks),
+        }
     }
 
     /// The address of a copy of these bytes; `None` if there is no room.
     pub fn copy(&mut self, bytes: &[u8], read_only: bool) -> Option<u64> {
-        if read_only && self.room.read_only_left() < (bytes.len() + RESERVED_BYTES) as u64 {
+        self.copy_to(bytes.len(), bytes, read_only)
+    }
+
+    /// The address of so many bytes, the first of which are a copy of these and the others 0;
+    /// `None` if there is no room.
+    pub fn copy_to(&mut self, wanted: usize, bytes: &[u8], read_only: bool) -> Option<u64> {
+        assert!(bytes.len() <= wanted, "{} bytes are to be {wanted}", bytes.len());
+        if read_only && self.room.read_only_left() < (wanted + RESERVED_BYTES) as u64 {
             return None;
         }
-        let begin = self.room.take(bytes.len(), LINE_BYTES, read_only)?;
+        let begin = self.room.take(wanted, LINE_BYTES, read_only)?;
         let place = self.room.pointer(begin);
         // SAFETY: the room was just taken and is large enough.
         unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-        self.note_parts(begin, &[Part { offset: 0, bytes: bytes.len(), name: "a text" }]);
+        self.note_parts(begin, &[Part { offset: 0, bytes: wanted, name: "a text" }]);
         Some(begin)
     }
 

@@ -1,28 +1,33 @@
 //! What a policy's object finds here: structures by name, calls, variables.
 
-use crate::abi;
+use crate::abi::{self, MaskWidth};
 use crate::object_calls::{CALLS, HOLDINGS};
 use crate::shown::written_fields;
-use crate::visible::{FACTS, Facts, TASKS, WALKS, WALKS_MAX};
+use crate::visible::{FACTS, Facts, TASK_MASK_AT, WALKS, WALKS_MAX};
 use bytecode::{Field, STORAGES_BEGIN, Shape, Shortcut, Size, Structures, Walks, World};
 use std::mem::offset_of;
 use std::sync::OnceLock;
 
-/// The world that every object is linked with.
-pub fn world() -> &'static World {
-    static WORLD: OnceLock<World> = OnceLock::new();
-    WORLD.get_or_init(|| {
+/// The world that every object is linked with, where masks are so wide.
+pub fn world(width: MaskWidth) -> &'static World {
+    static USUAL: OnceLock<World> = OnceLock::new();
+    static WIDE: OnceLock<World> = OnceLock::new();
+    let world = if width == MaskWidth::Usual { &USUAL } else { &WIDE };
+    world.get_or_init(|| {
         let number = |name: &str| CALLS.iter().position(|(known, _)| *known == name);
         let functions = CALLS.iter().enumerate().map(|(at, (name, _))| ((*name).to_owned(), at));
         World {
-            structures: structures(),
+            structures: structures(width),
             functions: functions.collect(),
             helpers: bytecode::kernel_calls()
                 .filter_map(|(n, name)| Some((n, number(&name)?)))
                 .collect(),
-            shortcuts: shortcuts().into_iter().filter_map(|(n, s)| Some((number(n)?, s))).collect(),
+            shortcuts: shortcuts(width)
+                .into_iter()
+                .filter_map(|(n, s)| Some((number(n)?, s)))
+                .collect(),
             holdings: HOLDINGS.iter().filter_map(|&(n, what)| Some((number(n)?, what))).collect(),
-            written_fields: written_fields().map(|offset| (TASKS, offset as u32)).to_vec(),
+            written_fields: written_fields().map(|offset| (width.tasks(), offset as u32)).to_vec(),
             variables: [("CONFIG_HZ".to_owned(), FACTS + offset_of!(Facts, hz) as u64)].into(),
             zero: FACTS + offset_of!(Facts, zero) as u64,
         }
@@ -30,7 +35,7 @@ pub fn world() -> &'static World {
 }
 
 /// Calls whose answers policies find themselves: what is called most, by what was counted.
-fn shortcuts() -> [(&'static str, Shortcut); 16] {
+fn shortcuts(width: MaskWidth) -> [(&'static str, Shortcut); 16] {
     let fact = |offset: usize, size| Shortcut::Load {
         address: FACTS + offset as u64,
         size,
@@ -38,7 +43,7 @@ fn shortcuts() -> [(&'static str, Shortcut); 16] {
     };
     let field = |offset: usize| {
         let (offset, size) = (offset as u32, Size::Word);
-        Shortcut::Field { rows: TASKS, offset, size, signed: false }
+        Shortcut::Field { rows: width.tasks(), offset, size, signed: false }
     };
     let now = fact(offset_of!(Facts, now_ns), Size::Double);
     [
@@ -55,14 +60,14 @@ fn shortcuts() -> [(&'static str, Shortcut); 16] {
         ("bpf_rcu_read_unlock", Shortcut::Zero),
         ("bpf_iter_num_next", Shortcut::NextNumber),
         ("bpf_map_lookup_elem", Shortcut::Element),
-        ("bpf_cpumask_test_cpu", Shortcut::Bit(abi::CPUS_MAX as u32)),
+        ("bpf_cpumask_test_cpu", Shortcut::Bit(width.cpus() as u32)),
         ("bpf_iter_scx_dsq_next", Shortcut::NextItem(walks())),
         (
             "bpf_task_storage_get",
             Shortcut::Cell {
                 columns_begin: STORAGES_BEGIN,
                 columns: abi::STORAGE_MAX as u32,
-                rows: TASKS,
+                rows: width.tasks(),
                 offset: offset_of!(abi::Task, storage) as u32,
             },
         ),
@@ -133,15 +138,13 @@ macro_rules! structures {
             }
         })*
 
-        fn structures() -> Structures {
+        fn structures(width: MaskWidth) -> Structures {
             let mut all = Structures::default();
             $(all.structure($structure, size_of::<$of>(), vec![$({
                 let names = [stringify!($field) $(, $name)?];
                 field(&names, offset_of!($of, $field), |seen: &$of| &seen.$field)
             }),*]);)*
-            // The rest of this structure is the kernel's.
-            let mask = Field { name: "cpumask", offset: 0, shape: abi::CpuMask::shape() };
-            all.structure("bpf_cpumask", size_of::<abi::CpuMask>(), vec![mask]);
+            masks(&mut all, width);
             enumerations(&mut all);
             all
         }
@@ -151,18 +154,28 @@ macro_rules! structures {
 structures! {
     abi::Task, "task_struct": scx, cpus_ptr, mm, pid, tgid, prio, static_prio, normal_prio,
         nr_cpus_allowed, recent_used_cpu, wake_cpu, on_cpu, state "__state", flags, policy,
-        rt_priority, se, nvcsw, nivcsw, start_time, real_parent, parent, group_leader, comm,
-        cpus_mask;
+        rt_priority, se, nvcsw, nivcsw, start_time, real_parent, parent, group_leader, comm;
     abi::Entity, "sched_ext_entity": dsq, dsq_vtime, slice, weight, flags;
     abi::SchedEntity, "sched_entity": sum_exec_runtime, load;
     abi::LoadWeight, "load_weight": weight;
     abi::DispatchQueueView, "scx_dispatch_q": id, nr;
-    abi::CpuMask, "cpumask": bits;
     abi::AddressSpace, "mm_struct": ;
     abi::RunQueue, "rq": curr;
     abi::ExitInfo, "scx_exit_info": kind, exit_code, reason, msg, dump;
     abi::InitTaskArgs, "scx_init_task_args": fork, cgroup;
     abi::ExitTaskArgs, "scx_exit_task_args": cancelled;
+}
+
+/// Structures that are as wide as the machine needs.
+fn masks(all: &mut Structures, width: MaskWidth) {
+    let bits = Shape::Array(Box::new(u64::shape()), width.words() as u32);
+    all.structure("cpumask", width.bytes(), vec![Field { name: "bits", offset: 0, shape: bits }]);
+    let mask = |name, offset| Field { name, offset, shape: Shape::Structure("cpumask") };
+    // The rest of this structure is the kernel's.
+    all.structure("bpf_cpumask", width.bytes(), vec![mask("cpumask", 0)]);
+    let task = all.get("task_struct").map(|task| task.fields.clone()).unwrap_or_default();
+    let fields = task.into_iter().chain([mask("cpus_mask", TASK_MASK_AT as u32)]).collect();
+    all.structure("task_struct", width.task_bytes(), fields);
 }
 
 /// Source: Linux 6.12 to 7.3, kernel/sched/ext.c, include/linux/sched/ext.h.

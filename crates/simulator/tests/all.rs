@@ -17,6 +17,7 @@ mod hotplug;
 mod idle_cpus;
 mod interface;
 mod linux_2_4;
+mod many_cpus;
 mod many_tasks;
 mod mistakes;
 mod o1;

@@ -26,7 +26,7 @@
 #include <scx/common.bpf.h>
 #include <scx/hotplug.bpf.h>
 
-#define CPUS_MAX 1024
+#define CPUS_MAX 4096 /* a power of two */
 
 enum balance_reason { BALANCE_NONE, BALANCE_BUSY, BALANCE_IDLE, BALANCE_NEWIDLE };
 

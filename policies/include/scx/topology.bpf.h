@@ -7,7 +7,7 @@
 #ifndef SCX_TOPOLOGY_BPF_H
 #define SCX_TOPOLOGY_BPF_H
 
-#define TOPOLOGY_CPUS_MAX 1024
+#define TOPOLOGY_CPUS_MAX 4096 /* a power of two */
 
 /* CPUs with equal numbers share a core, a last-level cache, a NUMA node. */
 const volatile u16 topology_core[TOPOLOGY_CPUS_MAX];

@@ -11,7 +11,7 @@ use bytecode::{
 /// Room beside an object's own variables, in each part of the memory.
 const ROOM: usize = 4 << 10;
 /// Most bytes of variables that a test's object may bring.
-const DATA_MAX: usize = 4 << 20;
+const DATA_MAX: usize = 64 << 20;
 const INSTRUCTIONS_MAX: u64 = 1_000_000;
 
 /// The folder of this crate.

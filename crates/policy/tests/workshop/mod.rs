@@ -195,7 +195,8 @@ pub fn bytes(loaded: &Loaded, name: &str) -> Vec<u8> {
     let mut found = sections.filter_map(|(data, bytes)| {
         let variable = data.variables.get(name)?;
         let begins = variable.offset as usize;
-        Some(bytes[begins..begins + variable.bytes as usize].to_vec())
+        let bytes = bytes.iter().copied().chain(std::iter::repeat(0));
+        Some(bytes.skip(begins).take(variable.bytes as usize).collect())
     });
     found.next().unwrap_or_else(|| panic!("no variable {name}"))
 }

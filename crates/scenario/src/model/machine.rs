@@ -6,8 +6,8 @@
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// The largest number of CPUs a machine may have: the width of the simulator's CPU masks.
-pub const CPUS_MAX: usize = 1024;
+/// The largest number of CPUs a machine may have: the width of the simulator's widest CPU masks.
+pub const CPUS_MAX: usize = 4096;
 
 /// The watchdog's time where a machine does not say otherwise.
 /// Source: Linux 6.12 kernel/sched/ext.c, SCX_WATCHDOG_MAX_TIMEOUT.

@@ -1,6 +1,6 @@
 //! Calls that choose, claim and kick CPUs, and look at what runs.
 
-use crate::abi::{CpuMask, Task};
+use crate::abi::{CpuMask, OwnMask, Task};
 use crate::core::Core;
 use crate::flags::{KICK_IDLE, KICK_PREEMPT};
 use crate::picking::OwnKicks;
@@ -8,7 +8,7 @@ use crate::place::{Place, TaskId};
 use bytecode::errno;
 
 /// `SCX_PICK_IDLE_CORE`
-const PICK_IDLE_CORE: u64 = 1;
+pub const PICK_IDLE_CORE: u64 = 1;
 
 impl Core<'_> {
     fn uses_builtin_idle(&mut self) -> bool {
@@ -65,13 +65,13 @@ impl Core<'_> {
         task: TaskId,
         prev_cpu: i32,
         wake_flags: u64,
-        allowed: CpuMask,
+        allowed: &CpuMask,
         flags: u64,
     ) -> i32 {
         if !self.uses_builtin_idle() {
             return -errno::EBUSY;
         }
-        let mask = allowed.and(&self.tasks.seen(task).cpus_mask);
+        let mask = OwnMask::combined(allowed, &self.tasks.mask(task), |a, b| a & b);
         let Some(prev) = self.cpu_of_number(prev_cpu) else { return -errno::EINVAL };
         let found = self.select_idle(&mask, prev, wake_flags, flags & PICK_IDLE_CORE != 0);
         found.map_or(-errno::EBUSY, |cpu| cpu as i32)
@@ -85,19 +85,21 @@ impl Core<'_> {
         cpu.is_some_and(|cpu| self.claim_idle(cpu))
     }
 
-    pub fn pick_idle_cpu(&mut self, allowed: &CpuMask, flags: u64) -> i32 {
+    /// Claims the idle CPU that was found, if one was.
+    pub fn pick_idle_cpu(&mut self, found: Option<usize>) -> i32 {
         if !self.uses_builtin_idle() {
             return -errno::EBUSY;
         }
-        self.pick_idle(allowed, flags & PICK_IDLE_CORE != 0).map_or(-errno::EBUSY, |cpu| cpu as i32)
+        self.claim(found).map_or(-errno::EBUSY, |cpu| cpu as i32)
     }
 
-    pub fn pick_any_cpu(&mut self, allowed: &CpuMask, flags: u64) -> i32 {
-        let idle = self.pick_idle_cpu(allowed, flags);
+    /// The same; where none was found, any.
+    pub fn pick_any_cpu(&mut self, found: Option<usize>, any: Option<usize>) -> i32 {
+        let idle = self.pick_idle_cpu(found);
         if idle >= 0 {
             return idle;
         }
-        self.idle.first_of(allowed).map_or(-errno::EBUSY, |cpu| cpu as i32)
+        any.map_or(-errno::EBUSY, |cpu| cpu as i32)
     }
 
     pub fn cpu_curr(&mut self, cpu: i32) -> *mut Task {

@@ -5,7 +5,8 @@ use crate::abi;
 use crate::core::Core;
 use crate::failure::Failure;
 use crate::place::TaskId;
-use crate::shown::{TASK_MASK, written_fields};
+use crate::shown::written_fields;
+use crate::visible::TASK_MASK_AT;
 use bytecode::{FaultKind, Host, Run, Size, Stop};
 
 /// Makes a call that the kernel may forbid, and names the line where it ends the run. It is given
@@ -56,12 +57,13 @@ impl Core<'_> {
     /// What begins at an address, and its size in bytes.
     fn seen_at(&self, address: u64) -> Option<(Called<'_>, u64)> {
         self.visible.room.find(address, 1, false)?;
+        let width = self.visible.width();
         if let Some(task) = self.visible.task_number(address) {
-            return Some((Called::Task(task as TaskId), size_of::<abi::Task>() as u64));
+            return Some((Called::Task(task as TaskId), width.task_bytes() as u64));
         }
-        let mask = address.wrapping_sub(TASK_MASK.offset as u64);
+        let mask = address.wrapping_sub(TASK_MASK_AT as u64);
         if let Some(task) = self.visible.task_number(mask) {
-            return Some((Called::MaskOf(task as TaskId), TASK_MASK.bytes as u64));
+            return Some((Called::MaskOf(task as TaskId), width.bytes() as u64));
         }
         if let Some(part) = self.visible.part_at(address) {
             let (arguments, bytes) = self.policy.given.arguments;

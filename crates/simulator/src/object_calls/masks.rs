@@ -1,31 +1,60 @@
 //! Sets of CPUs: those of the machine, which a policy reads, and its own, which it may change.
 
-use super::{Calling, readable, refused};
-use crate::abi::CpuMask;
-use bytecode::Stop;
+use super::{Calling, at, refused};
+use crate::abi::{CpuMask, OwnMask};
+use crate::core::Core;
+use crate::kernel_calls::cpus::PICK_IDLE_CORE;
+use bytecode::{Stop, Touch};
 
 /// Sets of its own that a policy may have at once.
 const MASKS_MAX: usize = 1 << 16;
 
-/// A copy of a set, as far as the machine has CPUs.
-pub(super) fn read(run: &mut Calling<'_, '_>, address: u64) -> Result<CpuMask, Stop> {
-    // SAFETY: a mask, which is copied.
-    Ok(unsafe { *readable(run, address)? })
+/// What `of` finds in sets where they lie.
+fn look_at<const COUNT: usize, Found>(
+    run: &mut Calling<'_, '_>,
+    addresses: [u64; COUNT],
+    of: impl Fn(&Core<'_>, [&CpuMask; COUNT]) -> Found,
+) -> Result<Found, Stop> {
+    let width = run.host.visible.width();
+    let mut places = [std::ptr::null(); COUNT];
+    for (place, address) in places.iter_mut().zip(addresses) {
+        *place = at(run, address, width.bytes(), align_of::<u64>(), Touch::Read)?.cast_const();
+    }
+    let masks = places.map(|place| {
+        let bits = std::ptr::slice_from_raw_parts(place.cast::<u64>(), width.words());
+        // SAFETY: a mask; nobody writes it before `of` is done, which has no way to.
+        unsafe { &*(bits as *const CpuMask) }
+    });
+    Ok(of(run.host, masks))
 }
 
-/// What `of` finds in sets where they lie, given the number of the machine's CPUs.
+/// The same, of the number of the machine's CPUs.
 fn look<const COUNT: usize>(
     run: &mut Calling<'_, '_>,
     addresses: [u64; COUNT],
     of: impl Fn([&CpuMask; COUNT], usize) -> u64,
 ) -> Result<u64, Stop> {
-    let mut places = [std::ptr::null(); COUNT];
-    for (place, address) in places.iter_mut().zip(addresses) {
-        *place = readable::<CpuMask>(run, address)?;
-    }
-    // SAFETY: masks; nobody writes them before `of` is done, which has no way to.
-    let masks = places.map(|place| unsafe { &*place });
-    Ok(of(masks, run.host.nr_cpu_ids() as usize))
+    look_at(run, addresses, |kernel, masks| of(masks, kernel.nr_cpu_ids() as usize))
+}
+
+/// A copy of a set.
+pub(super) fn copy_of(run: &mut Calling<'_, '_>, at: u64) -> Result<OwnMask, Stop> {
+    look_at(run, [at], |_, [mask]| OwnMask::combined(mask, mask, |word, _| word))
+}
+
+/// An idle CPU of a set, as `SCX_PICK_IDLE_*` asks for it.
+pub(super) fn find_idle(
+    run: &mut Calling<'_, '_>,
+    at: u64,
+    flags: u64,
+) -> Result<Option<usize>, Stop> {
+    let core_only = flags & PICK_IDLE_CORE != 0;
+    look_at(run, [at], |kernel, [allowed]| kernel.idle.find(allowed, core_only))
+}
+
+/// A CPU of a set.
+pub(super) fn find_any(run: &mut Calling<'_, '_>, at: u64) -> Result<Option<usize>, Stop> {
+    look_at(run, [at], |kernel, [allowed]| kernel.idle.first_of(allowed))
 }
 
 /// The first CPU that `words` has, in words that so many CPUs reach; their number if none.
@@ -102,9 +131,9 @@ pub(super) fn create(run: &mut Calling<'_, '_>, _: [u64; 5]) -> Result<u64, Stop
     if masks.used.len() >= MASKS_MAX {
         return Ok(0);
     }
-    let mut mask = masks.free.pop().unwrap_or_else(|| kernel.visible.place(CpuMask::default()));
-    *mask = CpuMask::default();
-    let address = kernel.visible.room.address(mask.address());
+    let mut mask = masks.free.pop().unwrap_or_else(|| kernel.visible.place_mask("a cpumask"));
+    mask.bits.fill(0);
+    let address = kernel.visible.room.address(mask.bits.as_ptr());
     masks.users.insert(address, 1);
     masks.used.insert(address, mask);
     Ok(address)
@@ -168,13 +197,13 @@ pub(super) fn test_and_clear_cpu(run: &mut Calling<'_, '_>, given: [u64; 5]) -> 
 }
 
 pub(super) fn clear(run: &mut Calling<'_, '_>, [at, ..]: [u64; 5]) -> Result<u64, Stop> {
-    *own(run, at)? = CpuMask::default();
+    own(run, at)?.bits.fill(0);
     Ok(0)
 }
 
 pub(super) fn set_all(run: &mut Calling<'_, '_>, [at, ..]: [u64; 5]) -> Result<u64, Stop> {
     let nr_cpus = run.host.nr_cpu_ids() as usize;
-    *own(run, at)? = (0..nr_cpus).collect();
+    own(run, at)?.copy(&(0..nr_cpus).collect::<OwnMask>());
     Ok(0)
 }
 
@@ -183,10 +212,8 @@ fn combine(
     [to, a, b, ..]: [u64; 5],
     combined: impl Fn(u64, u64) -> u64,
 ) -> Result<u64, Stop> {
-    let (a, b) = (read(run, a)?, read(run, b)?);
-    for (word, (a, b)) in own(run, to)?.bits.iter_mut().zip(a.bits.into_iter().zip(b.bits)) {
-        *word = combined(a, b);
-    }
+    let both = look_at(run, [a, b], |_, [a, b]| OwnMask::combined(a, b, &combined))?;
+    own(run, to)?.copy(&both);
     Ok(0)
 }
 
@@ -205,7 +232,5 @@ pub(super) fn xor(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Sto
 }
 
 pub(super) fn copy(run: &mut Calling<'_, '_>, [to, from, ..]: [u64; 5]) -> Result<u64, Stop> {
-    let from = read(run, from)?;
-    *own(run, to)? = from;
-    Ok(0)
+    combine(run, [to, from, from, 0, 0], |word, _| word)
 }
