@@ -68,7 +68,7 @@ MEMORY_PACKAGES := valgrind libc6-dbg
 # What the engine executes and how often, recorded by `make profile`: the compiler lays its code out
 # by that. Cargo looks at the flag and not into the file, so the file's name goes with its content.
 ENGINE_PROFILE := $(wildcard crates/simulator/profile/*.profdata)
-PROFILED := CARGO_ENCODED_RUSTFLAGS="-Cprofile-use=$(CURDIR)/$(ENGINE_PROFILE)"
+PROFILED := $(if $(ENGINE_PROFILE),CARGO_ENCODED_RUSTFLAGS="-Cprofile-use=$(CURDIR)/$(ENGINE_PROFILE)")
 RECORDED := target/profile
 # Functions have the same names in both only if cargo chooses the same features for both, as it
 # does if it is asked for both.
