@@ -327,6 +327,8 @@ mod tests {
         stays.extend(others);
         assert_eq!(record.len(), stays.len() as u64);
         assert!(record.to_vec().expect("readable") == stays);
+        let written = serde_json::to_string(&record).expect("readable");
+        assert!(written == serde_json::to_string(&stays).expect("a list"));
         assert!(recorded(&spool, 0).0.is_empty());
     }
 
