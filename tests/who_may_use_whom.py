@@ -15,7 +15,7 @@ CRATES = {
     ),
     "simulator": (
         {"bytecode", "policy", "runqueue", "scenario"},
-        {"hdrhistogram", "serde", "serde_json", "thiserror"},
+        {"hdrhistogram", "serde", "serde_json", "tempfile", "thiserror"},
     ),
     "conformance": ({"policy", "scenario", "simulator"}, {"serde", "thiserror", "toml"}),
     "benchmarks": (
@@ -64,7 +64,10 @@ CRATES = {
 # What a simulation must not depend on, or two runs would differ.
 NOT_IN_SIMULATOR = re.compile(
     r"\bstd::(thread|time|fs|env|net|process|os)\b|\b(HashMap|HashSet|RandomState|SystemTime)\b"
+    r"|\btempfile\b"
 )
+# What keeps a long record in a file, which decides nothing.
+KEEPS_A_FILE = "crates/simulator/src/record/spool.rs"
 
 # Where Rust and C meet, and where a structure is built by hand. Nowhere else is `unsafe` needed.
 UNSAFE_FILES = (

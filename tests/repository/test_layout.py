@@ -21,6 +21,7 @@ from tree_sitter import Language, Node, Parser
 from who_may_use_whom import (
     CRATES,
     FLOORS_MAX,
+    KEEPS_A_FILE,
     KNOWS_CLICK,
     NOT_IN_SIMULATOR,
     NOT_OF_VALUES,
@@ -153,6 +154,8 @@ def test_nothing_that_differs_between_two_runs_is_used_by_the_simulator():
     for path in paths:
         text = without_tests(read(path))
         for match in NOT_IN_SIMULATOR.finditer(text):
+            if path == KEEPS_A_FILE and match[0] == "tempfile":
+                continue
             violations.append(f"{path}:{line_of(text, match.start())}: {match[0]}")
     refuse(violations, "no clock, file, environment, thread or hash map in the simulator")
 

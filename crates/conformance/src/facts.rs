@@ -2,7 +2,8 @@
 
 use scenario::machine::Machine;
 use scenario::workload::{ChangeKind, CpuSet, Op, TaskTemplate, Workload};
-use simulator::{Allowed, Event, Observation, RunResult};
+use simulator::{Allowed, Event, Observation, RecordError, RunResult};
+use std::collections::VecDeque;
 
 /// A task, for whom somebody else has a name.
 pub type TaskNumber = u32;
@@ -68,27 +69,77 @@ pub fn final_nice(template: &TaskTemplate) -> i8 {
 }
 
 /// All that is to be known of a run with observations.
-pub fn facts_of(machine: &Machine, workload: &Workload, result: &RunResult) -> Facts {
-    let mut observations = result.observations.clone().unwrap_or_default();
-    // Events of one CPU are in their order already; a stable sort keeps it.
-    observations.sort_by_key(|observation| observation.at_ns);
+///
+/// # Errors
+/// If they cannot be read again.
+pub fn facts_of(
+    machine: &Machine,
+    workload: &Workload,
+    result: &RunResult,
+) -> Result<Facts, RecordError> {
     let mut watch = Watch::new(machine.cpus.len(), workload);
-    // Tasks first: one CPU's clock may be behind that of another, which already runs its child.
-    let (births, others): (Vec<_>, Vec<_>) = observations
-        .into_iter()
-        .partition(|observation| matches!(observation.event, Event::Created { .. }));
-    let mut births: Vec<Event> = births.into_iter().map(|birth| birth.event).collect();
-    births.sort_by_key(|event| match event {
-        Event::Created { task, .. } => *task,
-        _ => unreachable!("only births are among them"),
-    });
-    for birth in births {
-        watch.see(Observation { at_ns: 0, event: birth });
+    if let Some(observations) = &result.observations {
+        let Survey { births, latest_by_ns } = Survey::of(observations.iter())?;
+        // Tasks first: one CPU's clock may be behind that of another, which already runs its child.
+        for (task, template) in births {
+            watch.see(Observation { at_ns: 0, event: Event::Created { template, task } });
+        }
+        for_each_in_order(observations.iter(), latest_by_ns, |seen| match seen.event {
+            Event::Created { .. } => {}
+            _ => watch.see(seen),
+        })?;
     }
-    for observation in others {
-        watch.see(observation);
+    Ok(watch.finish(result.elapsed_ns))
+}
+
+/// What must be known of all observations before the first is looked at.
+struct Survey {
+    /// Tasks in the order of their numbers, with their templates.
+    births: Vec<(TaskNumber, u32)>,
+    /// By how much an observation is earlier than one before it, at the most.
+    latest_by_ns: u64,
+}
+
+impl Survey {
+    fn of<E>(observations: impl Iterator<Item = Result<Observation, E>>) -> Result<Self, E> {
+        let (mut births, mut latest_by_ns, mut newest_ns) = (Vec::new(), 0, 0);
+        for observation in observations {
+            let Observation { at_ns, event } = observation?;
+            if let Event::Created { template, task } = event {
+                births.push((task, template));
+            }
+            newest_ns = at_ns.max(newest_ns);
+            latest_by_ns = (newest_ns - at_ns).max(latest_by_ns);
+        }
+        births.sort_unstable();
+        Ok(Survey { births, latest_by_ns })
     }
-    watch.finish(result.elapsed_ns)
+}
+
+/// Takes observations in the order of their times. Those of equal times keep their order, as those
+/// of one CPU do. Only those wait that a later one of the record may precede.
+fn for_each_in_order<E>(
+    observations: impl Iterator<Item = Result<Observation, E>>,
+    latest_by_ns: u64,
+    mut take: impl FnMut(Observation),
+) -> Result<(), E> {
+    let mut waiting: VecDeque<Observation> = VecDeque::new();
+    for observation in observations {
+        let observation = observation?;
+        let is_later = |other: &&Observation| other.at_ns > observation.at_ns;
+        let nr_later = waiting.iter().rev().take_while(is_later).count();
+        waiting.insert(waiting.len() - nr_later, observation);
+        let newest_ns = waiting.back().map_or(0, |newest| newest.at_ns);
+        while let Some(&first) = waiting.front()
+            && waiting.len() > 1
+            && first.at_ns <= newest_ns.saturating_sub(latest_by_ns)
+        {
+            take(first);
+            waiting.pop_front();
+        }
+    }
+    waiting.into_iter().for_each(take);
+    Ok(())
 }
 
 /// What is going on while observations come in.
@@ -289,6 +340,34 @@ tasks = [
             watch.see(Observation { at_ns, event });
         }
         watch.finish(100)
+    }
+
+    #[test]
+    fn observations_are_taken_in_the_order_of_their_times() {
+        for spread_ns in [1, 3, 50, 5000] {
+            // Powers of a generator of the numbers below a prime: as good as random.
+            let times = (0..2000_u64).scan(1, |power, number| {
+                *power = *power * 3 % 7919;
+                Some(number * 10 + *power % spread_ns)
+            });
+            let seen = times.zip(0..).map(|(at_ns, task)| {
+                let event = match task % 100 {
+                    7 => Event::Created { template: 0, task: 5000 - task },
+                    _ => Event::Woke { task },
+                };
+                Observation { at_ns, event }
+            });
+            let seen: Vec<_> = seen.collect();
+            let record = || seen.iter().map(|&seen| Ok::<_, RecordError>(seen));
+            let survey = Survey::of(record()).expect("readable");
+            assert!(survey.births.is_sorted() && survey.births.len() == 20);
+            let mut taken = Vec::new();
+            for_each_in_order(record(), survey.latest_by_ns, |seen| taken.push(seen))
+                .expect("readable");
+            let mut sorted = seen.clone();
+            sorted.sort_by_key(|seen| seen.at_ns);
+            assert!(taken == sorted, "{spread_ns} ns");
+        }
     }
 
     #[test]

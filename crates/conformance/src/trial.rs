@@ -69,14 +69,16 @@ impl<'a> Subject<'a> {
         // What is broken then is thrown away with the run.
         let run = AssertUnwindSafe(|| simulate(self.policy, machine, workload, &options));
         match catch_unwind(run) {
-            Ok(Ok(result)) => self.outcome(scenario, result),
+            Ok(Ok(result)) => match facts_of(machine, workload, &result) {
+                Ok(facts) => Self::outcome(workload, result, facts),
+                Err(error) => Outcome::broken_off(ProblemKind::Refused, error.to_string()),
+            },
             Ok(Err(error)) => Outcome::broken_off(ProblemKind::Refused, error.to_string()),
             Err(panic) => Outcome::broken_off(ProblemKind::Invariant, said_by(&*panic)),
         }
     }
 
-    fn outcome(&self, Scenario { machine, workload }: &Scenario, result: RunResult) -> Outcome {
-        let facts = facts_of(machine, workload, &result);
+    fn outcome(workload: &Workload, result: RunResult, facts: Facts) -> Outcome {
         let misplaced = facts.misplaced.map(|(task, cpu, at_ns)| Problem {
             kind: ProblemKind::Affinity,
             message: format!(

@@ -340,7 +340,8 @@ fn simulate<'py>(
     };
     let result = py.detach(|| simulator::simulate(&policy.0, &machine.0, &workload.0, &options));
     let mut result = result.map_err(simulate_error)?;
-    let queue_traces = result.queues.take().map(race::traces_of);
+    let queue_traces = result.queues.take().map(race::traces_of).transpose();
+    let queue_traces = queue_traces.map_err(|error| NativeError::new_err(error.to_string()))?;
     record(py, &Simulated { result, queue_traces })
 }
 
@@ -391,6 +392,7 @@ fn simulate_error(error: SimulateError) -> PyErr {
             PolicyError::new_err(message)
         }
         SimulateError::Cpus { .. } | SimulateError::Workload(_) => ScenarioError::new_err(message),
+        SimulateError::Record(_) => NativeError::new_err(message),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use simulator::{QueueOperation, QueueRecord};
+use simulator::{QueueOperation, QueueRecord, RecordError};
 
 use crate::{NativeError, answering_signals, record, stepping};
 
@@ -23,23 +23,36 @@ fn race_error(error: race::RaceError) -> PyErr {
 pub struct QueueTrace {
     queue: String,
     is_policys: bool,
-    operations: usize,
+    operations: u64,
     text: String,
 }
 
+impl QueueTrace {
+    fn of(record: QueueRecord) -> Result<Self, RecordError> {
+        let QueueRecord { queue, is_policys, operations } = record;
+        let mut end = Ok(());
+        let readable = operations.iter().map_while(|operation| match operation {
+            Ok(QueueOperation::Push { task, key }) => {
+                Some(race::Operation::Push { item: task, key })
+            }
+            Ok(QueueOperation::Pop) => Some(race::Operation::Pop),
+            Ok(QueueOperation::Remove { task }) => Some(race::Operation::Remove { item: task }),
+            Err(error) => {
+                end = Err(error);
+                None
+            }
+        });
+        let text = race::trace_text(readable);
+        end.map(|()| QueueTrace { queue, is_policys, operations: operations.len(), text })
+    }
+}
+
 /// The traces of a run's dispatch queues.
-pub fn traces_of(records: Vec<QueueRecord>) -> Vec<QueueTrace> {
-    let trace_of = |QueueRecord { queue, is_policys, operations }: QueueRecord| QueueTrace {
-        queue,
-        is_policys,
-        operations: operations.len(),
-        text: race::trace_text(operations.into_iter().map(|operation| match operation {
-            QueueOperation::Push { task, key } => race::Operation::Push { item: task, key },
-            QueueOperation::Pop => race::Operation::Pop,
-            QueueOperation::Remove { task } => race::Operation::Remove { item: task },
-        })),
-    };
-    records.into_iter().map(trace_of).collect()
+///
+/// # Errors
+/// If what was recorded cannot be read again.
+pub fn traces_of(records: Vec<QueueRecord>) -> Result<Vec<QueueTrace>, RecordError> {
+    records.into_iter().map(QueueTrace::of).collect()
 }
 
 /// What a kernel did to one run queue, as the race replays it.

@@ -5,6 +5,7 @@ use crate::core::Core;
 use crate::failure::FailureKind;
 use crate::kernel::Kernel;
 use crate::place::{Place, TaskId};
+use crate::record::RecordError;
 use crate::recorder::{Ending, RunResult, Status, summarize};
 use crate::timer::Timer;
 
@@ -74,7 +75,10 @@ impl Kernel<'_> {
     }
 
     /// Accounts for what is still going on, lets the policy say good-bye, and reports.
-    pub fn finish(mut self: Box<Self>, status: Status) -> RunResult {
+    ///
+    /// # Errors
+    /// If what was observed could not be kept.
+    pub fn finish(mut self: Box<Self>, status: Status) -> Result<RunResult, RecordError> {
         let latest_ns = self.core.cpus.iter().map(|cpu| cpu.clock_ns()).max().unwrap_or(0);
         let elapsed_ns = match status {
             Status::Completed if self.core.tasks.nr_alive() == 0 => latest_ns,

@@ -8,6 +8,7 @@ use crate::kernel::Kernel;
 use crate::operations::Operation;
 use crate::place::Place;
 use crate::program::{Outcome, Takes};
+use crate::record::RecordError;
 use crate::recorder::{RunResult, Status};
 use crate::timer::Timer;
 
@@ -17,7 +18,10 @@ const TIMER_ROUNDS_MAX: usize = 3;
 
 impl Kernel<'_> {
     /// Runs from the first task to the end and reports.
-    pub fn run(mut self: Box<Self>) -> RunResult {
+    ///
+    /// # Errors
+    /// If what was observed could not be kept.
+    pub fn run(mut self: Box<Self>) -> Result<RunResult, RecordError> {
         self.start();
         let stop_ns = self.programs.workload().stop_at_ns.unwrap_or(NEVER_NS);
         let caller_ns = self.until_ns;

@@ -2,7 +2,8 @@
 //!
 //! [`simulate`] is a pure function: equal inputs give equal results, to the last digit of the
 //! digest, on every machine and beside any number of other simulations. It uses no thread, clock,
-//! file or environment.
+//! file or environment, but for one file without a name, in the folder for temporary files, while
+//! more is recorded of a run than is to be kept in memory.
 //!
 //! To read on: `engine` takes events in their order; `program` is what tasks do; `core` is the
 //! kernel that the policy reaches, made of parts; `scheduling` is how sched_ext picks;
@@ -50,6 +51,7 @@ mod programs;
 mod queue_record;
 mod queueing;
 mod queues;
+mod record;
 mod recorder;
 mod requests;
 mod restart;
@@ -70,7 +72,8 @@ pub use observation::{Allowed, Event, Observation};
 pub use prints::{PRINTS_MAX, Show};
 pub use profile::{LineProfile, OperationProfile, Profile};
 pub use queue_record::{QueueOperation, QueueRecord};
-pub use recorder::{CpuTime, RunResult, Status, Stay, TaskGroup};
+pub use record::{Record, RecordError};
+pub use recorder::{CpuTime, RunResult, Status, Stay, TaskGroup, Wakeup};
 pub use requests::RequestGroup;
 pub use task::nice_weight;
 pub use times::Distribution;
@@ -91,11 +94,11 @@ pub struct Options {
     /// Fail after so many events: a run that needs more repeats something in next to no time, such
     /// as a timer of a nanosecond. Without it there is a limit that no run lives to see.
     pub events_max: Option<u64>,
-    /// Record who ran where; memory then grows with the length of the run.
+    /// Record who ran where.
     pub timeline: bool,
-    /// Record what happened to tasks and CPUs; memory then grows with the length of the run.
+    /// Record what happened to tasks and CPUs.
     pub observe: bool,
-    /// Record what was done to each dispatch queue; memory then grows with the length of the run.
+    /// Record what was done to each dispatch queue.
     pub queues: bool,
     /// Which of several CPUs goes first where they have something to do at the same nanosecond,
     /// counted in the fixed order that all take without this list, and after its end.
@@ -122,7 +125,7 @@ pub struct Options {
 const ON_VM: &str =
     "\nhint: a real kernel may have what the simulator lacks: `schedlab run` has --on vm";
 
-/// A run that could not begin.
+/// A run that could not begin, or of which something that was asked for is lost.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulateError {
     /// The policy cannot be loaded with these tunables.
@@ -159,6 +162,9 @@ pub enum SimulateError {
         /// The most there may be.
         max: usize,
     },
+    /// What was to be recorded of the run could not be kept.
+    #[error(transparent)]
+    Record(#[from] RecordError),
 }
 
 /// Runs `workload` on `machine` under `policy`.
@@ -167,8 +173,8 @@ pub enum SimulateError {
 /// kernel's message.
 ///
 /// # Errors
-/// If the policy cannot be loaded, the machine cannot be simulated, or it lacks CPUs that the
-/// workload names.
+/// If the policy cannot be loaded, the machine cannot be simulated, it lacks CPUs that the workload
+/// names, or there is no room for what is to be recorded.
 pub fn simulate(
     policy: &policy::Policy,
     machine: &Machine,
@@ -197,7 +203,7 @@ pub fn simulate(
             Refusal::Object(reason) => SimulateError::Object { policy, reason },
         }
     })?;
-    Ok(kernel.run())
+    Ok(kernel.run()?)
 }
 
 /// What `scx/topology.bpf.h` asks the loader to fill in.

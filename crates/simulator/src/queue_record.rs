@@ -8,6 +8,7 @@
 use crate::dispatch_queue::{BUILTIN, LOCAL_CPU_MASK, LOCAL_ON};
 use crate::place::TaskId;
 use crate::queues::Queues;
+use crate::record::{Entry, Record, Recording, Spool, put, put_after, take, take_after};
 use std::collections::BTreeMap;
 
 /// What was done to a queue.
@@ -29,24 +30,61 @@ pub enum QueueOperation {
     },
 }
 
+const PUSH: u64 = 0;
+const POP: u64 = 1;
+const REMOVE: u64 = 2;
+
+impl Entry for QueueOperation {
+    /// The key of the push before.
+    type Before = u64;
+
+    fn write(self, before: &mut u64, bytes: &mut Vec<u8>) {
+        match self {
+            QueueOperation::Push { task, key } => {
+                put(u64::from(task) << 2 | PUSH, bytes);
+                put_after(before, key, bytes);
+            }
+            QueueOperation::Pop => put(POP, bytes),
+            QueueOperation::Remove { task } => put(u64::from(task) << 2 | REMOVE, bytes),
+        }
+    }
+
+    fn read(before: &mut u64, bytes: &mut &[u8]) -> Self {
+        let first = take(bytes);
+        let task = (first >> 2) as TaskId;
+        match first & 3 {
+            PUSH => QueueOperation::Push { task, key: take_after(before, bytes) },
+            POP => QueueOperation::Pop,
+            REMOVE => QueueOperation::Remove { task },
+            other => unreachable!("an operation {other} was never written"),
+        }
+    }
+}
+
 /// One dispatch queue from the beginning of a run to its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct QueueRecord {
     /// "local0" of CPU 0, "global0" of node 0, or the number that the policy gave it, as in "0x3".
     pub queue: String,
     /// Whether the policy created it; the others are the kernel's.
     pub is_policys: bool,
     /// What was done, in this order.
-    pub operations: Vec<QueueOperation>,
+    pub operations: Record<QueueOperation>,
 }
 
 /// The records of a run in progress, by the queues' indices.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct QueueRecorder {
-    operations: BTreeMap<u32, Vec<QueueOperation>>,
+    spool: Spool,
+    operations: BTreeMap<u32, Recording<QueueOperation>>,
 }
 
 impl QueueRecorder {
+    /// Of no queue yet, in the spool of the run.
+    pub fn new(spool: &Spool) -> Self {
+        QueueRecorder { spool: spool.clone(), operations: BTreeMap::new() }
+    }
+
     /// A task was put into the queue with this index by its virtual time.
     #[cold]
     pub fn pushed_by_vtime(&mut self, index: u32, task: TaskId, vtime: u64) {
@@ -68,7 +106,14 @@ impl QueueRecorder {
     }
 
     fn note(&mut self, index: u32, operation: QueueOperation) {
-        self.operations.entry(index).or_default().push(operation);
+        let new = || Recording::new(&self.spool);
+        self.operations.entry(index).or_insert_with(new).push(operation);
+    }
+
+    /// What it takes of memory, but for the tree.
+    #[cfg(test)]
+    pub fn held_bytes(&self) -> usize {
+        self.operations.values().map(Recording::held_bytes).sum()
     }
 
     /// The records of all queues that were used, the kernel's first. A policy's queue is empty
@@ -76,9 +121,9 @@ impl QueueRecorder {
     pub fn into_records(self, queues: &Queues) -> Vec<QueueRecord> {
         let mut records: Vec<QueueRecord> = Vec::new();
         for (index, operations) in self.operations {
-            let queue = name_of(queues, index);
+            let (queue, operations) = (name_of(queues, index), operations.finish());
             match records.iter_mut().find(|record| record.queue == queue) {
-                Some(record) => record.operations.extend(operations),
+                Some(record) => record.operations.append(operations),
                 None => {
                     let is_policys = queues.get(index).id() & BUILTIN == 0;
                     records.push(QueueRecord { queue, is_policys, operations });
@@ -115,7 +160,7 @@ mod tests {
         queues.create(&mut visible, 7).expect("created again");
         let again = queues.find(7).expect("there");
         assert_ne!(first, again);
-        let mut recorder = QueueRecorder::default();
+        let mut recorder = QueueRecorder::new(&Spool::default());
         recorder.pushed(queues.local(1), 4, 1, false);
         recorder.pushed(queues.global(1), 5, 2, true);
         recorder.pushed_by_vtime(first, 6, 30);
@@ -126,9 +171,10 @@ mod tests {
         let told: Vec<_> = records.iter().map(|r| (r.queue.as_str(), r.is_policys)).collect();
         assert_eq!(told, [("local1", false), ("global1", false), ("0x7", true)]);
         let push = |task, key| QueueOperation::Push { task, key };
-        assert_eq!(records[0].operations, [push(4, 1)]);
-        assert_eq!(records[1].operations, [push(5, u64::MAX - 1)]);
+        let operations = |at: usize| records[at].operations.to_vec().expect("readable");
+        assert_eq!(operations(0), [push(4, 1)]);
+        assert_eq!(operations(1), [push(5, u64::MAX - 1)]);
         let removed = QueueOperation::Remove { task: 8 };
-        assert_eq!(records[2].operations, [push(6, 30), QueueOperation::Pop, push(8, 20), removed]);
+        assert_eq!(operations(2), [push(6, 30), QueueOperation::Pop, push(8, 20), removed]);
     }
 }

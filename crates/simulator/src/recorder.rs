@@ -1,12 +1,15 @@
 //! What a run is measured by while it goes on, what ends it early, and the digest that tells two
 //! runs apart. What is measured decides nothing in a run; what ends it does.
 
+mod observed;
 mod summary;
+mod timeline;
 
 pub use summary::{CpuTime, Ending, RunResult, Status, TaskGroup, summarize};
+pub use timeline::{Stay, Wakeup};
 
 use crate::Options;
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::limits::Limits;
 use crate::observation::{Event, Observation};
 use crate::place::TaskId;
@@ -14,6 +17,7 @@ use crate::profile::Profiler;
 use crate::queue_record::QueueRecorder;
 use crate::requests::Requests;
 use crate::times::Times;
+use observed::Observed;
 
 /// A rolling digest: 64 bits over everything that is mixed in, in order.
 ///
@@ -37,12 +41,6 @@ impl Digest {
         format!("{:016x}", self.0)
     }
 }
-
-/// One stay of a task on a CPU: start and end in ns, CPU, pid.
-pub type Stay = (u64, u64, u32, u32);
-
-/// One wake-up: when in ns, pid, the CPU that the task was put on, whether it is new.
-pub type Wakeup = (u64, u32, u32, bool);
 
 /// A task that was put on a CPU.
 #[derive(Clone, Copy, Debug)]
@@ -79,12 +77,9 @@ pub struct Recorder {
     marked_at_ns: Option<u64>,
     /// When the last task so far ended.
     last_exit_ns: u64,
-    timeline: Option<Vec<Stay>>,
-    timeline_wakeups: Option<Vec<Wakeup>>,
     requests: Requests,
-    observations: Option<Vec<Observation>>,
-    queues: Option<QueueRecorder>,
-    profiler: Option<Profiler>,
+    /// What somebody asked for, if somebody did.
+    observed: Option<Box<Observed>>,
     run_ns: Times,
     wait_ns: Times,
     wakeup_latency_ns: Times,
@@ -107,12 +102,8 @@ impl Recorder {
             messages: 0,
             marked_at_ns: None,
             last_exit_ns: 0,
-            timeline: options.timeline.then(Vec::new),
-            timeline_wakeups: options.timeline.then(Vec::new),
             requests: Requests::default(),
-            observations: options.observe.then(Vec::new),
-            queues: options.queues.then(QueueRecorder::default),
-            profiler: (options.profile && !options.strict).then(Profiler::default),
+            observed: Observed::new(options),
             run_ns: Times::default(),
             wait_ns: Times::default(),
             wakeup_latency_ns: Times::default(),
@@ -180,15 +171,18 @@ impl Recorder {
     }
 
     /// It is given to a CPU.
+    #[inline]
     pub fn woke(&mut self, now_ns: u64, task: TaskId, cpu: usize, is_new: bool) {
-        if self.timeline_wakeups.is_some() {
+        if self.observed.is_some() {
             self.note_wakeup((now_ns, task + 1, cpu as u32, is_new));
         }
     }
 
     #[cold]
     fn note_wakeup(&mut self, wakeup: Wakeup) {
-        self.timeline_wakeups.get_or_insert_default().push(wakeup);
+        if let Some(observed) = self.observed() {
+            observed.wakeup(wakeup);
+        }
     }
 
     /// A task was put on a CPU.
@@ -209,31 +203,49 @@ impl Recorder {
     }
 
     /// A task left a CPU.
+    #[inline]
     pub fn left(&mut self, now_ns: u64, cpu: usize, task: TaskId, ran_ns: u64, voluntarily: bool) {
         self.run_ns.record(ran_ns);
         self.digest.mix(&[ran_ns, u64::from(voluntarily)]);
-        if self.timeline.is_some() {
+        if self.observed.is_some() {
             self.note_stay((now_ns - ran_ns, now_ns, cpu as u32, task + 1));
         }
     }
 
     #[cold]
     fn note_stay(&mut self, stay: Stay) {
-        self.timeline.get_or_insert_default().push(stay);
+        if let Some(observed) = self.observed() {
+            observed.stay(stay);
+        }
     }
 
     /// Notes what happened, if somebody asked for it. Most runs are not observed: what notes is
     /// kept out of the way of what runs.
     #[inline]
     pub fn observe(&mut self, at_ns: u64, event: Event) {
-        if self.observations.is_some() {
+        if self.observed.is_some() {
             self.note(Observation { at_ns, event });
         }
     }
 
     #[cold]
     fn note(&mut self, observation: Observation) {
-        self.observations.get_or_insert_default().push(observation);
+        if let Some(observed) = self.observed() {
+            observed.observation(observation);
+        }
+    }
+
+    /// What is noted, by whom it is kept. If that has failed, the run ends.
+    #[cold]
+    #[inline(never)]
+    fn observed(&mut self) -> Option<&mut Observed> {
+        let observed = self.observed.as_deref_mut()?;
+        if observed.has_lost() {
+            // Nobody reads it: there is no result without all that was asked for.
+            let message = "what is observed cannot be kept".to_owned();
+            self.failure.get_or_insert(Failure::new(FailureKind::Limit, message, 0, 0));
+        }
+        Some(observed)
     }
 
     /// Requests of the workload.
@@ -242,13 +254,14 @@ impl Recorder {
     }
 
     /// What is done to dispatch queues, if somebody asked for it.
+    #[inline]
     pub fn queues(&mut self) -> Option<&mut QueueRecorder> {
-        self.queues.as_mut()
+        if self.observed.is_some() { self.observed()?.queues() } else { None }
     }
 
     /// The policy's own instructions, if somebody asked for them.
     pub fn profiler(&mut self) -> Option<&mut Profiler> {
-        self.profiler.as_mut()
+        self.observed.as_mut()?.profiler()
     }
 
     // ---- what ends the run ------------------------------------------------------------------
@@ -283,5 +296,35 @@ impl Recorder {
     /// What there are too many of.
     pub fn exceeded(&mut self) -> Option<String> {
         self.limits.exceeded(self.events)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a run of which something is lost ends. Method: a folder for temporary files that is
+    //! not there.
+
+    use super::*;
+    use crate::record::Spool;
+
+    #[test]
+    fn a_run_ends_when_what_is_observed_can_no_longer_be_kept() {
+        let options = Options { observe: true, queues: true, ..Options::default() };
+        let new = |spool| Recorder {
+            observed: Observed::over(spool, &options),
+            ..Recorder::new(&options)
+        };
+        let mut recorder = new(Spool::without_folder());
+        let mut nr_noted = 0;
+        while !recorder.has_failed() && nr_noted < 1_000_000 {
+            nr_noted += 1;
+            recorder.observe(nr_noted * 1000, Event::Woke { task: 7 });
+        }
+        assert!((100_000..1_000_000).contains(&nr_noted), "{nr_noted} events until then");
+        let mut recorder = new(Spool::without_folder());
+        for number in 0..1_000_000 {
+            recorder.queues().expect("asked for").pushed(0, 7, number, false);
+        }
+        assert!(recorder.has_failed(), "queues notice it, too");
     }
 }

@@ -41,7 +41,7 @@ fn both_alike(
         [&cfs, &gavl].map(|policy| played(policy, machine, workload, seed, tunables));
     let said = format!("{} on {}, seed {seed}, {tunables:?}", workload.name, machine.name);
     assert_eq!(list.status, tree.status, "{said}: {:?}, {:?}", list.error, tree.error);
-    let (stays, others) = (list.timeline.expect("asked for"), tree.timeline.expect("asked for"));
+    let (stays, others) = (timeline(&list), timeline(&tree));
     let differs = stays.iter().zip(&others).position(|(one, other)| one != other);
     if let Some(at) = differs {
         panic!("{said}: stay {at} is {:?} with cfs, {:?} with cfs_gavl", stays[at], others[at]);

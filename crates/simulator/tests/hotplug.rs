@@ -124,7 +124,7 @@ program = [{ run = "1ms" }, { affinity = [1] }, { run = "1ms" }]
         "running t on 1",
     ];
     assert_in_a_row(&lines, &expected);
-    let stays: Vec<_> = result.timeline.expect("asked for").iter().map(|stay| stay.2).collect();
+    let stays: Vec<_> = timeline(&result).iter().map(|stay| stay.2).collect();
     assert_eq!(stays, [0, 1]);
 }
 
@@ -135,8 +135,8 @@ tasks = [{ name = "t", cpus = [1], program = [{ run = "10ms" }] }]
 affinity = [{ at = "3ms", task = "t", cpus = [0] }]
 "#;
     let (result, _) = told(text, &[]);
-    let timeline = result.timeline.expect("asked for");
-    assert_eq!(timeline, [(0, 3 * MS, 1, 1), (3 * MS, 10 * MS + 1, 0, 1)]);
+    let stays = timeline(&result);
+    assert_eq!(stays, [(0, 3 * MS, 1, 1), (3 * MS, 10 * MS + 1, 0, 1)]);
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn tasks_of_a_cpu_that_goes_are_pushed_away_one_by_one() {
     assert_eq!(result.cpu_time_ns.offline, 22 * MS + 3);
     assert_eq!(result.restarts, 0);
     let after_ns = |stay: &&(u64, u64, u32, u32)| stay.2 == 1 && stay.1 > 4 * MS;
-    assert_eq!(result.timeline.expect("asked for").iter().find(after_ns), None);
+    assert_eq!(timeline(&result).iter().find(after_ns), None);
 }
 
 #[test]
@@ -221,7 +221,7 @@ hotplug = [{ at = "3ms", cpu = 1, state = "offline" }]
     let (result, lines) = told(text, &[]);
     // The policy still says CPU 1, and the kernel finds another one.
     assert!(lines.contains(&"enqueue t 1025 on 0".to_owned()), "{lines:#?}");
-    let times: Vec<_> = result.timeline.expect("asked for").iter().map(|s| (s.0, s.2)).collect();
+    let times: Vec<_> = timeline(&result).iter().map(|s| (s.0, s.2)).collect();
     assert_eq!(times[0], (0, 1));
     assert_eq!(times[1].1, 0);
 }
@@ -234,8 +234,8 @@ hotplug = [{ at = "1ms", cpu = 1, state = "offline" }]
 "#;
     // Nobody is woken for the global queue, so a kick must do it; the one of CPU 1 does nothing.
     let (result, _) = told(text, &[("aims_at", 1), ("kicks", 1)]);
-    let timeline = result.timeline.expect("asked for");
-    assert_eq!(timeline, [(2 * MS, 3 * MS + 1, 0, 1)]);
+    let stays = timeline(&result);
+    assert_eq!(stays, [(2 * MS, 3 * MS + 1, 0, 1)]);
 }
 
 #[test]
@@ -339,7 +339,7 @@ hotplug = [
         // 160 ms of work and four exits of 1 ns.
         assert_eq!(result.cpu_time_ns.work, 160 * MS, "{name}");
         assert_eq!(result.cpu_time_ns.offline, 20 * MS, "{name}");
-        let stays = result.timeline.expect("asked for");
+        let stays = timeline(&result);
         let misplaced =
             |stay: &&(u64, u64, u32, u32)| stay.2 == 1 && stay.0 < 30 * MS && stay.1 > 10 * MS;
         assert_eq!(stays.iter().find(misplaced), None, "{name}");

@@ -17,8 +17,8 @@ fn recorded(policy: &str, workload: &str, parameters: &[(&str, &str)], queues: b
 fn repeat(record: &QueueRecord, nr_tasks: u64, told: &str) -> [usize; 3] {
     let mut queue = RedBlackTree::with_capacity(nr_tasks as usize);
     let (mut pops, mut removals) = (0, 0);
-    for (step, &operation) in record.operations.iter().enumerate() {
-        match operation {
+    for (step, operation) in record.operations.iter().enumerate() {
+        match operation.expect("it can be read") {
             QueueOperation::Push { task, key } => {
                 assert!(!queue.contains(task), "{told}, step {step}: {task} was to have left");
                 queue.push(task, key);

@@ -58,7 +58,7 @@ fn make_runs_no_more_jobs_than_it_is_told() {
         let result = run_on(8, "make_kernel", &[("jobs", &text), ("prepare", "0s")]);
         let names = result.timeline_names.as_ref().expect("a timeline was asked for");
         let mut changes: Vec<(u64, i32)> = Vec::new();
-        for &(start, end, _, pid) in result.timeline.as_ref().expect("as above") {
+        for (start, end, _, pid) in timeline(&result) {
             if names[&pid] == "cc1" {
                 changes.extend([(start, 1), (end, -1)]);
             }

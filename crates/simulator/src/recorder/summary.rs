@@ -1,5 +1,6 @@
 //! What is known of a run when it is over.
 
+use super::observed::Records;
 use super::{Recorder, Stay, Wakeup};
 use crate::choices::Choice;
 use crate::cpu::Spent;
@@ -7,9 +8,10 @@ use crate::cpus::Cpus;
 use crate::failure::Failure;
 use crate::observation::Observation;
 use crate::place::TaskId;
-use crate::profile::{Profile, Profiler};
+use crate::profile::Profile;
 use crate::queue_record::QueueRecord;
 use crate::queues::Queues;
+use crate::record::{Record, RecordError};
 use crate::requests::RequestGroup;
 use crate::task::{State, Tasks};
 use crate::times::Distribution;
@@ -155,10 +157,10 @@ pub struct RunResult {
     /// Tasks by name.
     pub task_groups: Vec<TaskGroup>,
     /// Stays on CPUs in the order of their ends, if asked for.
-    pub timeline: Option<Vec<Stay>>,
+    pub timeline: Option<Record<Stay>>,
     /// Wake-ups in the order of their times, if stays were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeline_wakeups: Option<Vec<Wakeup>>,
+    pub timeline_wakeups: Option<Record<Wakeup>>,
     /// Names of the pids in the timeline.
     pub timeline_names: Option<BTreeMap<u32, String>>,
     /// How many instructions of its own the policy took, if asked for.
@@ -166,7 +168,7 @@ pub struct RunResult {
     pub profile: Option<Profile>,
     /// What happened, if asked for.
     #[serde(skip)]
-    pub observations: Option<Vec<Observation>>,
+    pub observations: Option<Record<Observation>>,
     /// What was done to each dispatch queue that was used, if asked for.
     #[serde(skip)]
     pub queues: Option<Vec<QueueRecord>>,
@@ -191,13 +193,16 @@ pub struct Ending {
 }
 
 /// Turns counters into a result.
+///
+/// # Errors
+/// If what was observed could not be kept.
 pub fn summarize(
     mut recorder: Recorder,
     tasks: &Tasks,
     cpus: &Cpus,
     queues: &Queues,
     ending: Ending,
-) -> RunResult {
+) -> Result<RunResult, RecordError> {
     let ids = 0..tasks.len() as TaskId;
     let end_ns = if tasks.census().exited() as usize == tasks.len() {
         recorder.last_exit_ns
@@ -210,7 +215,10 @@ pub fn summarize(
     digest.mix(&[ending.elapsed_ns, recorder.events, recorder.switches, recorder.wakeups]);
     recorder.requests.count_overdue(tasks, ending.elapsed_ns);
     let requests = recorder.requests.groups();
-    RunResult {
+    let observed = recorder.observed.map(|observed| observed.into_records(queues)).transpose()?;
+    let Records { timeline, timeline_wakeups, observations, queues, profile } =
+        observed.unwrap_or_default();
+    Ok(RunResult {
         status: ending.status,
         error: ending.failure,
         digest: digest.text(),
@@ -238,17 +246,14 @@ pub fn summarize(
         requests,
         jain_fairness: jain_fairness(tasks, ending.elapsed_ns),
         task_groups: task_groups(tasks, cpus.len()),
-        timeline_names: recorder
-            .timeline
-            .as_ref()
-            .map(|_| ids.map(|id| (id + 1, tasks.name(id))).collect()),
-        timeline: recorder.timeline,
-        profile: recorder.profiler.map(Profiler::into_profile),
-        timeline_wakeups: recorder.timeline_wakeups,
-        observations: recorder.observations,
-        queues: recorder.queues.map(|recorder| recorder.into_records(queues)),
+        timeline_names: timeline.as_ref().map(|_| ids.map(|id| (id + 1, tasks.name(id))).collect()),
+        timeline,
+        timeline_wakeups,
+        profile,
+        observations,
+        queues,
         choices: ending.choices,
-    }
+    })
 }
 
 /// Jain's index of the tasks' shares: 1 is perfectly even, 1/n one task taking all. A task's

@@ -4,9 +4,15 @@ use super::S;
 use simulator::{RunResult, Stay};
 use std::collections::BTreeMap;
 
+/// Stays on CPUs in the order of their ends. The end of the run ends those that go on.
+pub fn timeline(result: &RunResult) -> Vec<Stay> {
+    let timeline = result.timeline.as_ref().expect("a timeline was asked for");
+    timeline.to_vec().expect("it can be read")
+}
+
 /// Stays on CPUs in the order of their beginnings. The end of the run ends those that go on.
 pub fn all_stays(result: &RunResult) -> Vec<Stay> {
-    let mut stays = result.timeline.clone().expect("a timeline was asked for");
+    let mut stays = timeline(result);
     stays.retain(|stay| stay.0 < stay.1);
     stays.sort_unstable();
     stays
@@ -21,9 +27,8 @@ pub fn stays_of(result: &RunResult, pid: u32) -> Vec<Stay> {
 /// order of their ends. The end of the run ends those that go on.
 pub fn stays(result: &RunResult, name: &str) -> Vec<(u64, u64, u32)> {
     let names = result.timeline_names.as_ref().expect("asked for");
-    let timeline = result.timeline.as_ref().expect("asked for");
-    let of_name = timeline.iter().filter(|(_, _, _, pid)| names[pid] == name);
-    of_name.map(|(start, end, cpu, _)| (*start, *end, *cpu)).collect()
+    let of_name = timeline(result).into_iter().filter(|(_, _, _, pid)| names[pid] == name);
+    of_name.map(|(start, end, cpu, _)| (start, end, cpu)).collect()
 }
 
 /// The most frequent length of a stay in whole ticks, rounded up.
