@@ -30,6 +30,12 @@ impl Rows {
         offset.is_multiple_of(self.bytes) && offset / self.bytes < count
     }
 
+    /// Where the row with this number begins, wherever the rows end.
+    #[inline]
+    pub const fn address(self, number: u64) -> u64 {
+        self.begin.wrapping_add(number.wrapping_mul(self.bytes))
+    }
+
     /// Which of `count` rows begins at an address; `None` if none does. No division is needed, see
     /// [`Rows::divisor`], if the rows are known where it is compiled.
     #[inline]

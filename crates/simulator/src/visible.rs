@@ -1,6 +1,7 @@
 //! What the policy sees: structures and values in one memory, at places that never change.
 
 use crate::abi;
+use crate::place::TaskId;
 use crate::shown::{Part, Shown};
 use bytecode::{MEMORY_BEGIN, Memory, Room, Rows};
 use std::collections::BTreeMap;
@@ -65,6 +66,12 @@ pub const TASKS: Rows = Rows {
     bytes: TASK_BYTES as u64,
     count_at: FACTS + offset_of!(Facts, nr_tasks) as u64,
 };
+
+/// What a policy is shown for the address of a task.
+#[inline]
+pub fn shown_task(task: TaskId) -> *mut abi::Task {
+    std::ptr::without_provenance_mut(TASKS.address(task.into()) as usize)
+}
 
 /// The memory that a policy sees, as long as its machine.
 #[derive(Debug)]

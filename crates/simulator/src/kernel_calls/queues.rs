@@ -7,7 +7,7 @@ use crate::dispatch_queue::{BUILTIN, Cursor, LOCAL, LOCAL_CPU_MASK, LOCAL_ON, wa
 use crate::failure::FailureKind;
 use crate::place::{Place, TaskId};
 use crate::policy_state::{Context, Insertion};
-use crate::visible::WALKS_MAX;
+use crate::visible::{WALKS_MAX, shown_task};
 use bytecode::errno;
 
 /// An iterator that has not fetched anything asks for few tasks first: most walks are short.
@@ -212,12 +212,9 @@ impl Core<'_> {
         let walk = self.visible.walks.get(at);
         let mut cursor = Cursor(walk.cursor);
         let wanted = if cursor == Cursor::START { FIRST_CHUNK } else { ITERATOR_CHUNK };
-        let mut ids = [0; ITERATOR_CHUNK];
         let backwards = walk.flags & BACKWARDS != 0;
-        let filled = self.queues.get(index).walk(&mut cursor, backwards, &mut ids[..wanted]);
-        for (place, &id) in walk.chunk.iter_mut().zip(&ids[..filled]) {
-            *place = self.visible.room.shift.show(self.tasks.address(id));
-        }
+        let (queue, chunk) = (self.queues.get(index), &mut walk.chunk[..wanted]);
+        let filled = queue.walk(&mut cursor, backwards, chunk, shown_task);
         walk.cursor = cursor.0;
         (walk.next, walk.filled) = (0, filled as u32);
         filled > 0
