@@ -103,6 +103,8 @@ pub struct Walks {
     pub same: (u32, u32),
     /// A word of an item, and one of the walk; where the first is larger, too.
     pub last: (u32, u32),
+    /// Of which rows items are.
+    pub rows: Rows,
 }
 
 /// A call whose answer lies in the memory: whoever makes it and whoever looks there get the same.

@@ -126,6 +126,7 @@ fn shortcuts() -> [(i32, Shortcut); 8] {
         items: 32,
         same: (8, 16),
         last: (16, 24),
+        rows: ROWS,
     };
     [
         (20, Shortcut::Zero),

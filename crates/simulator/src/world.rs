@@ -81,6 +81,7 @@ fn walks() -> Walks {
         items: offset_of!(abi::DsqIterator, chunk) as u32,
         same: (offset_of!(abi::Task, scx.dsq) as u32, offset_of!(abi::DsqIterator, dsq) as u32),
         last: (offset_of!(abi::Task, scx.dsq_seq) as u32, offset_of!(abi::DsqIterator, seq) as u32),
+        rows: TASKS,
     }
 }
 

@@ -14,7 +14,9 @@
 mod aarch64;
 mod blocks;
 mod borders;
+mod counts;
 mod known;
+mod late;
 mod shortcuts;
 mod states;
 mod ways;
