@@ -176,10 +176,14 @@ static bool is_sticky(const struct task_struct *p)
 /* What 302 and 313 add to a deadline because the task's cache is elsewhere. */
 static u64 distance_ns(const struct task_struct *p, s32 cpu)
 {
-	enum cpu_distance distance = cpu_distance((u32)scx_bpf_task_cpu(p), (u32)cpu);
-	u64 steps = distance <= DISTANCE_CACHE ? 0 : distance == DISTANCE_NODE ? 1 : 3;
+	enum cpu_distance distance;
+	u64 steps;
 
-	return version < 424 ? steps * cache_distance_ns[nice_level(p)] : 0;
+	if (version >= 424)
+		return 0;
+	distance = cpu_distance((u32)scx_bpf_task_cpu(p), (u32)cpu);
+	steps = distance <= DISTANCE_CACHE ? 0 : distance == DISTANCE_NODE ? 1 : 3;
+	return steps * cache_distance_ns[nice_level(p)];
 }
 
 /* A task's deadline as seen from a CPU. 424 moves a sticky task so far away from other CPUs that
@@ -203,14 +207,19 @@ struct choice {
 static struct choice earliest_deadline_task(u32 class, s32 cpu, u64 now_ns)
 {
 	struct choice best = {.deadline_ns = NEVER_NS};
+	u64 expired_ns = version == 313 || first_expired_wins ? now_ns : 0;
 	struct task_struct *p;
 	u64 deadline_ns;
 
 	bpf_for_each(scx_dsq, p, class, 0) {
+		/* From nowhere a deadline is seen earlier than it is. */
+		deadline_ns = p->scx.dsq_vtime;
+		if (deadline_ns >= best.deadline_ns && deadline_ns >= expired_ns)
+			continue;
 		if (!bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr))
 			continue;
 		deadline_ns = deadline_seen_from(p, cpu);
-		if ((version == 313 || first_expired_wins) && deadline_ns < now_ns)
+		if (deadline_ns < expired_ns)
 			best.expired = true;
 		else if (deadline_ns >= best.deadline_ns)
 			continue;

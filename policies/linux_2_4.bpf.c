@@ -144,6 +144,18 @@ static void take_ticks(struct account *account, u64 now)
 	account->ticked_at_ns = now;
 }
 
+/* Applies the epochs up to one that is at most EPOCHS_KEPT later. */
+static void catch_up(struct account *account, u64 current)
+{
+	bpf_repeat(EPOCHS_KEPT) {
+		if (account->epoch == current)
+			break;
+		account->epoch++;
+		take_ticks(account, epoch_ended_at_ns[account->epoch & (EPOCHS_KEPT - 1)]);
+		account->counter = (account->counter >> 1) + account->grant;
+	}
+}
+
 /* Applies what has happened since an account was written: epochs, and ticks before and after;
  * returns the counter. Not static: a kernel's verifier then looks at the loop once and for all. */
 __noinline u32 bring_up_to(struct account *account __arg_nonnull, u64 now)
@@ -152,25 +164,27 @@ __noinline u32 bring_up_to(struct account *account __arg_nonnull, u64 now)
 
 	if (current - account->epoch > EPOCHS_KEPT)
 		account->epoch = current - EPOCHS_KEPT;
-	bpf_repeat(EPOCHS_KEPT) {
-		if (account->epoch == current)
-			break;
-		account->epoch++;
-		take_ticks(account, epoch_ended_at_ns[account->epoch & (EPOCHS_KEPT - 1)]);
-		account->counter = (account->counter >> 1) + account->grant;
-	}
+	/* Most are up to date, and to begin an iteration is a call. */
+	if (account->epoch != current)
+		catch_up(account, current);
 	take_ticks(account, now);
 	return account->counter;
 }
 
+/* The counter of an account that is left as it is. Not static, for the same reason. */
+__noinline u32 counter_brought_up_to(const struct account *account __arg_nonnull, u64 now)
+{
+	struct account copy = *account;
+
+	return bring_up_to(&copy, now);
+}
+
+/* Of those that wait, all but the first few since an epoch ended are up to date. */
 static u32 counter_at(const struct account *account, u64 now)
 {
-	struct account copy;
-
 	if (!account->is_running && account->epoch == epoch)
 		return account->counter;
-	copy = *account;
-	return bring_up_to(&copy, now);
+	return counter_brought_up_to(account, now);
 }
 
 /* All that wait are exhausted: a new epoch, unless another CPU has just begun it. */
@@ -188,9 +202,7 @@ static u64 slice_of(const struct account *account)
 
 /* ---- goodness ------------------------------------------------------------------------------ */
 
-/* Not static, for the same reason as bring_up_to. */
-__noinline s32 goodness(const struct account *account __arg_nonnull, bool ran_here, bool shares_mm,
-			u64 now)
+static s32 goodness(const struct account *account, bool ran_here, bool shares_mm, u64 now)
 {
 	u32 counter = counter_at(account, now);
 
@@ -335,13 +347,15 @@ struct candidate {
 	s64 rank;
 };
 
-static void consider(struct candidate *best, struct task_struct *p, const struct task *t, s32 cpu,
-		     u64 now)
+/* How good a task is for a CPU that picks, whose address space in use is `mm`. */
+static s32 goodness_in_pick(const struct task *t, s32 cpu, u64 mm, u64 now)
 {
-	s32 good = GOODNESS_YIELDED;
+	return t->has_yielded ? GOODNESS_YIELDED : goodness_of(t, cpu, mm, now);
+}
 
-	if (!t->has_yielded)
-		good = goodness_of(t, cpu, cpu_at(cpu)->mm, now);
+static void consider(struct candidate *best, struct task_struct *p, const struct task *t, s32 cpu,
+		     s32 good)
+{
 	if (good < best->goodness || (good == best->goodness && t->rank > best->rank) ||
 	    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 		return;
@@ -356,14 +370,15 @@ static bool take_best(struct candidate *best, s32 cpu, s32 prev_pid, u64 now)
 {
 	struct task_struct *p, *chosen;
 	struct bpf_iter_scx_dsq walk;
+	u64 mm = cpu_at(cpu)->mm;
 	bool taken = false;
 
-	bpf_iter_scx_dsq_new(&walk, RUN_QUEUE, 0);
+	bpf_iter_scx_dsq_new(&walk, RUN_QUEUE, SCX_DSQ_ITER_REV);
 	while ((p = bpf_iter_scx_dsq_next(&walk))) {
 		struct task *t = task_of(p);
 
 		if (t)
-			consider(best, p, t, cpu, now);
+			consider(best, p, t, cpu, goodness_in_pick(t, cpu, mm, now));
 	}
 	if (best->goodness != GOODNESS_EXHAUSTED && best->pid && best->pid != prev_pid) {
 		chosen = bpf_task_from_pid(best->pid);
@@ -416,7 +431,8 @@ void BPF_STRUCT_OPS(linux_2_4_dispatch, s32 cpu, struct task_struct *prev)
 		u64 seen = epoch;
 
 		if (t)
-			consider(&best, prev, t, cpu, now);
+			consider(&best, prev, t, cpu,
+				 goodness_in_pick(t, cpu, cpu_at(cpu)->mm, now));
 		if (take_best(&best, cpu, prev_pid, now) || !best.pid) {
 			charge_leaver(cpu);
 			return;

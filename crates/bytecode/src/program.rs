@@ -30,6 +30,12 @@ impl Rows {
         offset.is_multiple_of(self.bytes) && offset / self.bytes < count
     }
 
+    /// Where the row with this number begins, wherever the rows end.
+    #[inline]
+    pub const fn address(self, number: u64) -> u64 {
+        self.begin.wrapping_add(number.wrapping_mul(self.bytes))
+    }
+
     /// Which of `count` rows begins at an address; `None` if none does. No division is needed, see
     /// [`Rows::divisor`], if the rows are known where it is compiled.
     #[inline]
@@ -97,6 +103,8 @@ pub struct Walks {
     pub same: (u32, u32),
     /// A word of an item, and one of the walk; where the first is larger, too.
     pub last: (u32, u32),
+    /// Of which rows items are.
+    pub rows: Rows,
 }
 
 /// A call whose answer lies in the memory: whoever makes it and whoever looks there get the same.

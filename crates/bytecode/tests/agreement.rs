@@ -126,6 +126,7 @@ fn shortcuts() -> [(i32, Shortcut); 8] {
         items: 32,
         same: (8, 16),
         last: (16, 24),
+        rows: ROWS,
     };
     [
         (20, Shortcut::Zero),
@@ -266,6 +267,7 @@ fn instruction(numbers: &mut Numbers, at: u64, end: u64, functions: usize) -> Ve
         }
         17 => load_wide(to, numbers.wide()).to_vec(),
         18 if numbers.one_in(3) => vec![slot(0x95, 0, 0, 0, 0)],
+        18 if numbers.one_in(4) => indexed(numbers, number),
         18 => asked(numbers),
         _ => {
             // A helper, or a function of the object; then what stood in R1 to R5 is gone.
@@ -281,6 +283,25 @@ fn instruction(numbers: &mut Numbers, at: u64, end: u64, functions: usize) -> Ve
             all
         }
     }
+}
+
+/// An access to a table by an index that is masked, which is sometimes too large all the same.
+fn indexed(numbers: &mut Numbers, number: i32) -> Vec<[u8; 8]> {
+    let (index, table) = numbers.of(&[(6, 0), (0, 7)]);
+    let mask = numbers.of(&[0, 1, 3, 15, 64, -8, number]);
+    let begin = bytecode::MEMORY_BEGIN + numbers.below(640) * 8;
+    let mut all = vec![slot(numbers.of(&[0x54, 0x57]), index, 0, 0, mask)];
+    if numbers.one_in(2) {
+        all.push(slot(numbers.of(&[0x64, 0x67]), index, 0, 0, numbers.of(&[0, 1, 3, 31])));
+    }
+    all.extend(load_wide(table, begin));
+    all.push(slot(0x0f, table, index, 0, 0));
+    let offset = numbers.of(&[0, 0, 4, -8]);
+    all.push(match numbers.below(3) {
+        0 => slot(0x7b, table, index, offset, 0),
+        _ => slot(0x79, index, table, offset, 0),
+    });
+    all
 }
 
 /// A call that has a shortcut, with arguments that it often takes.

@@ -95,23 +95,58 @@ impl Fifo {
         (self.base, self.base + self.slots.len() as i64)
     }
 
-    /// Copies items to `out`, from the first one at or behind position `from` on, until it is
-    /// full or the list ends. Returns how many there were and the position behind the last one
-    /// looked at.
-    pub fn copy_from(&self, from: i64, out: &mut [u32]) -> (usize, i64) {
+    /// Copies what `shown` makes of items to `out`, from the first one at or behind position `from`
+    /// on, until it is full or the list ends. Returns how many there were and the position behind
+    /// the last one looked at.
+    pub fn copy_from<T>(&self, from: i64, out: &mut [T], shown: impl Fn(u32) -> T) -> (usize, i64) {
         let start = usize::try_from(from - self.base).unwrap_or(0);
         let (left, right) = self.slots.as_slices();
         let parts = [left.get(start..), right.get(start.saturating_sub(left.len())..)];
         let (mut filled, mut looked_at) = (0, start);
-        for &item in parts.into_iter().flatten().flatten() {
-            if filled == out.len() {
-                break;
+        for part in parts.into_iter().flatten() {
+            let mut rest = part;
+            while filled < out.len() && !rest.is_empty() {
+                let (now, later) = rest.split_at(rest.len().min(out.len() - filled));
+                for &item in now {
+                    // What is made of a hole is overwritten, or behind the last.
+                    out[filled] = shown(item);
+                    filled += usize::from(item != HOLE);
+                }
+                looked_at += now.len();
+                rest = later;
             }
-            out[filled] = item;
-            filled += usize::from(item != HOLE);
-            looked_at += 1;
         }
         (filled, self.base + looked_at as i64)
+    }
+
+    /// Copies what `shown` makes of items to `out`, from the last one in front of position `before`
+    /// on backwards, until it is full or the list ends. Returns how many there were and the
+    /// position of the last one looked at.
+    pub fn copy_before<T>(
+        &self,
+        before: i64,
+        out: &mut [T],
+        shown: impl Fn(u32) -> T,
+    ) -> (usize, i64) {
+        let end = usize::try_from(before - self.base).unwrap_or(0).min(self.slots.len());
+        let (left, right) = self.slots.as_slices();
+        let parts = [&right[..end.saturating_sub(left.len())], &left[..end.min(left.len())]];
+        let (mut filled, mut position) = (0, end);
+        for part in parts {
+            let mut rest = part;
+            while filled < out.len() && !rest.is_empty() {
+                let room = rest.len().min(out.len() - filled);
+                let (later, now) = rest.split_at(rest.len() - room);
+                for &item in now.iter().rev() {
+                    // What is made of a hole is overwritten, or behind the last.
+                    out[filled] = shown(item);
+                    filled += usize::from(item != HOLE);
+                }
+                position -= room;
+                rest = later;
+            }
+        }
+        (filled, self.base + position as i64)
     }
 
     /// The item at `position`; `None` for a hole or a position outside.
@@ -161,13 +196,24 @@ mod tests {
                 let (mut copied, mut from) = (Vec::new(), fifo.bounds().0);
                 let mut chunk = [0; 3];
                 loop {
-                    let (filled, next) = fifo.copy_from(from, &mut chunk);
+                    let (filled, next) = fifo.copy_from(from, &mut chunk, |item| item);
                     copied.extend_from_slice(&chunk[..filled]);
                     from = next;
                     if filled < chunk.len() {
                         break;
                     }
                 }
+                prop_assert_eq!(&copied, &model);
+                let (mut copied, mut before) = (Vec::new(), fifo.bounds().1);
+                loop {
+                    let (filled, next) = fifo.copy_before(before, &mut chunk, |item| item);
+                    copied.extend_from_slice(&chunk[..filled]);
+                    before = next;
+                    if filled < chunk.len() {
+                        break;
+                    }
+                }
+                copied.reverse();
                 prop_assert_eq!(&copied, &model);
             }
         }

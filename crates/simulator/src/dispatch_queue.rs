@@ -147,12 +147,18 @@ impl DispatchQueue {
         }
     }
 
-    /// Copies the next tasks of a walk to `out`, moves the cursor behind them and returns how
-    /// many there were. A walk begins with [`Cursor::START`].
-    pub fn walk(&self, cursor: &mut Cursor, backwards: bool, out: &mut [TaskId]) -> usize {
+    /// Copies what `shown` makes of the next tasks of a walk to `out`, moves the cursor behind
+    /// them and returns how many there were. A walk begins with [`Cursor::START`].
+    pub fn walk<T>(
+        &self,
+        cursor: &mut Cursor,
+        backwards: bool,
+        out: &mut [T],
+        shown: impl Fn(TaskId) -> T,
+    ) -> usize {
         match &self.order {
-            Order::Fifo(fifo) => walk_fifo(fifo, cursor, backwards, out),
-            Order::Vtime(queue) => walk_ordered(queue, cursor, backwards, out),
+            Order::Fifo(fifo) => walk_fifo(fifo, cursor, backwards, out, shown),
+            Order::Vtime(queue) => walk_ordered(queue, cursor, backwards, out, shown),
         }
     }
 }
@@ -166,41 +172,41 @@ impl Cursor {
     pub const START: Cursor = Cursor([u64::MAX, u64::MAX]);
 }
 
-fn walk_fifo(fifo: &Fifo, cursor: &mut Cursor, backwards: bool, out: &mut [TaskId]) -> usize {
+fn walk_fifo<T>(
+    fifo: &Fifo,
+    cursor: &mut Cursor,
+    backwards: bool,
+    out: &mut [T],
+    shown: impl Fn(TaskId) -> T,
+) -> usize {
     let (first, end) = fifo.bounds();
     let started = *cursor != Cursor::START;
     if !backwards {
         let from = if started { cursor.0[0] as i64 } else { first };
-        let (filled, next) = fifo.copy_from(from.max(first), out);
+        let (filled, next) = fifo.copy_from(from.max(first), out, shown);
         *cursor = Cursor([next as u64, 0]);
         return filled;
     }
     // Backwards the cursor is where the last chunk ended, too.
-    let mut position = if started { (cursor.0[0] as i64).min(end) } else { end };
-    let mut filled = 0;
-    while position > first && filled < out.len() {
-        position -= 1;
-        if let Some(task) = fifo.get(position) {
-            out[filled] = task;
-            filled += 1;
-        }
-    }
-    *cursor = Cursor([position as u64, 0]);
+    let before = if started { cursor.0[0] as i64 } else { end };
+    let (filled, next) = fifo.copy_before(before, out, shown);
+    *cursor = Cursor([next as u64, 0]);
     filled
 }
 
-fn walk_ordered(
+fn walk_ordered<T>(
     queue: &Ordered,
     cursor: &mut Cursor,
     backwards: bool,
-    out: &mut [TaskId],
+    out: &mut [T],
+    shown: impl Fn(TaskId) -> T,
 ) -> usize {
     let here =
         (*cursor != Cursor::START).then_some(Key { at: cursor.0[0] as i64, arrival: cursor.0[1] });
-    let mut filled = 0;
+    let (mut filled, mut last) = (0, None);
     let mut take = |(key, task): (Key, TaskId)| {
-        out[filled] = task;
-        *cursor = Cursor([key.at as u64, key.arrival]);
+        out[filled] = shown(task);
+        last = Some(key);
         filled += 1;
         filled < out.len()
     };
@@ -208,6 +214,9 @@ fn walk_ordered(
         let _ = queue.before(here).all(&mut take);
     } else {
         let _ = queue.after(here).all(&mut take);
+    }
+    if let Some(key) = last {
+        *cursor = Cursor([key.at as u64, key.arrival]);
     }
     filled
 }

@@ -4,7 +4,7 @@ use crate::abi::{self, MaskWidth};
 use crate::object_calls::{CALLS, HOLDINGS};
 use crate::shown::written_fields;
 use crate::visible::{FACTS, Facts, TASK_MASK_AT, WALKS, WALKS_MAX};
-use bytecode::{Field, STORAGES_BEGIN, Shape, Shortcut, Size, Structures, Walks, World};
+use bytecode::{Field, Rows, STORAGES_BEGIN, Shape, Shortcut, Size, Structures, Walks, World};
 use std::mem::offset_of;
 use std::sync::OnceLock;
 
@@ -61,7 +61,7 @@ fn shortcuts(width: MaskWidth) -> [(&'static str, Shortcut); 16] {
         ("bpf_iter_num_next", Shortcut::NextNumber),
         ("bpf_map_lookup_elem", Shortcut::Element),
         ("bpf_cpumask_test_cpu", Shortcut::Bit(width.cpus() as u32)),
-        ("bpf_iter_scx_dsq_next", Shortcut::NextItem(walks())),
+        ("bpf_iter_scx_dsq_next", Shortcut::NextItem(walks(width.tasks()))),
         (
             "bpf_task_storage_get",
             Shortcut::Cell {
@@ -75,7 +75,7 @@ fn shortcuts(width: MaskWidth) -> [(&'static str, Shortcut); 16] {
 }
 
 /// A walk passes over tasks that left the queue, or came since it began.
-fn walks() -> Walks {
+fn walks(rows: Rows) -> Walks {
     Walks {
         begin: WALKS,
         bytes: size_of::<abi::DsqIterator>() as u32,
@@ -86,6 +86,7 @@ fn walks() -> Walks {
         items: offset_of!(abi::DsqIterator, chunk) as u32,
         same: (offset_of!(abi::Task, scx.dsq) as u32, offset_of!(abi::DsqIterator, dsq) as u32),
         last: (offset_of!(abi::Task, scx.dsq_seq) as u32, offset_of!(abi::DsqIterator, seq) as u32),
+        rows,
     }
 }
 

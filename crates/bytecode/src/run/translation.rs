@@ -6,7 +6,7 @@
 //!
 //! Each register of BPF has one of the machine. A register is compared with the memory's borders
 //! once for all accesses by it, until it changes or a jump leads back; what is known of a register,
-//! as that it is so far from R10, needs no comparison. Instructions are counted once a block.
+//! as that it is so far from R10, needs no comparison. Instructions are counted where ways meet.
 //!
 //! All unsafe code of the crate is here.
 
@@ -14,7 +14,9 @@
 mod aarch64;
 mod blocks;
 mod borders;
+mod counts;
 mod known;
+mod late;
 mod shortcuts;
 mod states;
 mod ways;

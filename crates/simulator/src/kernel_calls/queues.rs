@@ -209,15 +209,15 @@ impl Core<'_> {
         const BACKWARDS: u64 = 1 << 16;
         let Some(index) = self.walked_by(at) else { return false };
         self.charge_steps(at, index);
+        let rows = self.visible.width().tasks();
+        let shown =
+            |task: TaskId| std::ptr::without_provenance_mut(rows.address(task.into()) as usize);
         let walk = self.visible.walks.get(at);
         let mut cursor = Cursor(walk.cursor);
         let wanted = if cursor == Cursor::START { FIRST_CHUNK } else { ITERATOR_CHUNK };
-        let mut ids = [0; ITERATOR_CHUNK];
         let backwards = walk.flags & BACKWARDS != 0;
-        let filled = self.queues.get(index).walk(&mut cursor, backwards, &mut ids[..wanted]);
-        for (place, &id) in walk.chunk.iter_mut().zip(&ids[..filled]) {
-            *place = self.visible.room.shift.show(self.tasks.address(id));
-        }
+        let (queue, chunk) = (self.queues.get(index), &mut walk.chunk[..wanted]);
+        let filled = queue.walk(&mut cursor, backwards, chunk, shown);
         walk.cursor = cursor.0;
         (walk.next, walk.filled) = (0, filled as u32);
         filled > 0

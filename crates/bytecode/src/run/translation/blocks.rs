@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use dynasmrt::{AssemblyOffset, DynamicLabel, DynasmApi, DynasmLabelApi, ExecutableBuffer};
 
 use super::Assembler;
+use super::known::{Known, Value};
 use super::states::State;
 use crate::instruction::{Callee, Instruction, Register, wide_number};
 use crate::memory::Layout;
@@ -26,6 +27,20 @@ pub(super) struct Made {
     pub(super) done: DynamicLabel,
     pub(super) at: usize,
     pub(super) call: usize,
+    /// How many instructions are not counted there, with the call.
+    pub(super) uncounted: i32,
+    /// What was not loaded for it.
+    pub(super) late: Vec<(Register, Value)>,
+    /// What is asked of its answer.
+    pub(super) asked: Option<Asked>,
+}
+
+/// A branch that asks whether the answer of a call before it is 0, which it is not where code finds
+/// the answer itself: so only where the call is made, this is asked.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) call: usize,
+    pub(super) branch: usize,
 }
 
 pub(super) struct Translator<'a> {
@@ -49,7 +64,17 @@ pub(super) struct Translator<'a> {
     /// What is known where jumps lead that were met.
     pub(super) ahead: BTreeMap<usize, State>,
     /// By instruction.
-    labels: Vec<DynamicLabel>,
+    pub(super) labels: Vec<DynamicLabel>,
+    /// How many instructions are uncounted where jumps lead that were met.
+    pub(super) due: BTreeMap<usize, i32>,
+    /// What is known where jumps lead back to.
+    pub(super) heads: BTreeMap<usize, Known>,
+    /// What is known where jumps back are, joined by where they lead.
+    pub(super) back: BTreeMap<usize, Known>,
+    /// Which of R1 to R5 hold what is known but was not loaded, by bits.
+    pub(super) late: u16,
+    /// The last such branch.
+    pub(super) asked: Option<Asked>,
     stubs: Vec<Stub>,
     pub(super) made: Vec<Made>,
     /// Which of R6 to R9 functions write, by bits.
@@ -77,6 +102,11 @@ impl<'a> Translator<'a> {
             state: None,
             ahead: BTreeMap::new(),
             labels,
+            due: BTreeMap::new(),
+            heads: BTreeMap::new(),
+            back: BTreeMap::new(),
+            late: 0,
+            asked: None,
             stubs: vec![],
             made: vec![],
             own: vec![],
@@ -108,13 +138,19 @@ impl<'a> Translator<'a> {
         let instructions = &self.program.instructions[first..end];
         let may_goto = instructions.iter().any(|of| matches!(of, Instruction::MayGoto { .. }));
         self.begin(number, may_goto);
+        self.find_heads(first, end);
         self.state = Some(State::default());
         let mut uncounted = 0;
         let mut at = first;
         while at < end {
             if self.targets[at] {
-                self.count(uncounted);
-                uncounted = 0;
+                if self.state.is_some() {
+                    self.load_late();
+                    uncounted = self.count_for(at, uncounted);
+                } else {
+                    uncounted = self.due(at, 0);
+                }
+                self.late = 0;
                 self.to.dynamic_label(self.labels[at]);
                 self.arrive(at);
                 if self.program.loop_heads[at] {
@@ -174,6 +210,9 @@ impl<'a> Translator<'a> {
             if let Some(target) = self.program.instructions[at].target(at) {
                 self.targets[target] = true;
             }
+            if let Some(asked) = self.asked_of(at) {
+                self.targets[asked.branch + 1] = true;
+            }
         }
     }
 
@@ -197,7 +236,12 @@ impl<'a> Translator<'a> {
     /// Translates one instruction of a function; gives how many are then not yet counted.
     fn instruction(&mut self, at: usize, of: Instruction, before: i32, function: usize) -> i32 {
         let after = before + 1;
+        let is_late = self.is_late(&of);
+        if !is_late && !matches!(of, Instruction::Call(Callee::Offered(_))) {
+            self.load_for(&of);
+        }
         match of {
+            _ if is_late => {}
             Instruction::Arithmetic { operation, width, to, by } => {
                 self.arithmetic(operation, width, to, by);
             }
@@ -229,11 +273,18 @@ impl<'a> Translator<'a> {
                 self.leave_to_interpreter(at, before);
                 return 0;
             }
-            Instruction::Call(Callee::Offered(call)) if self.is_always_found(call) => {
-                self.call_host(at, call);
+            Instruction::Call(Callee::Offered(call)) => {
+                let left = self.call_host(at, call, after);
                 self.state().checked.forget_arguments();
+                self.state().checked.forget(Register::ANSWER.number());
+                return left;
             }
-            Instruction::Branch { .. } if self.outcome(&of) == Some(false) => {}
+            Instruction::Branch { .. } if self.outcome(&of) == Some(false) => {
+                self.part_ways(at, of, after);
+            }
+            Instruction::Branch { .. } | Instruction::Jump { .. } | Instruction::MayGoto { .. } => {
+                return self.branch(at, of, after);
+            }
             _ => {
                 self.count(after);
                 self.last_of_block(at, of, function);
@@ -249,10 +300,6 @@ impl<'a> Translator<'a> {
     /// Translates an instruction after which a block ends; it is counted already.
     fn last_of_block(&mut self, at: usize, of: Instruction, function: usize) {
         match of {
-            Instruction::Call(Callee::Offered(call)) => {
-                self.call_host(at, call);
-                self.state().checked.forget_arguments();
-            }
             Instruction::Call(Callee::Function(number)) => {
                 // The interpreter, which refuses the call, counts it again.
                 let out = self.stub(at, -1);
@@ -261,14 +308,29 @@ impl<'a> Translator<'a> {
                 self.state().checked.forget_arguments();
             }
             Instruction::Exit => self.exit(),
-            _ => {
-                let Some(target) = of.target(at) else { return };
-                self.look_ahead(at, target);
-                if self.outcome(&of) == Some(true) {
-                    return self.go_to(self.labels[target]);
-                }
-                self.jump(of, self.labels[target]);
-            }
+            _ => {}
         }
+    }
+
+    /// Keeps for the other way of a branch, if it has one, what is known and counted.
+    fn part_ways(&mut self, at: usize, of: Instruction, uncounted: i32) {
+        if let Some((_, other)) = self.other_way(at, of) {
+            self.due(other, uncounted);
+            self.part_if_asked(at, of);
+        }
+    }
+
+    /// Translates an instruction that may jump; gives how many are not yet counted if it does not.
+    fn branch(&mut self, at: usize, of: Instruction, after: i32) -> i32 {
+        let Some(target) = of.target(at) else { return after };
+        self.part_ways(at, of, after);
+        self.look_ahead(at, target);
+        let left = self.count_for(target, after);
+        if self.outcome(&of) == Some(true) {
+            self.go_to(self.labels[target]);
+        } else {
+            self.jump(of, self.labels[target]);
+        }
+        left
     }
 }

@@ -13,7 +13,7 @@ impl Translator<'_> {
     /// Compares all that is read or written by a register from here on with the borders, at once.
     /// The interpreter goes on where that is too much, also if only a later access would be.
     pub(super) fn check(&mut self, at: usize, base: Register, write: bool, uncounted: i32) {
-        if self.is_known_to_be_inside(at, base, write) {
+        if self.is_known_to_be_inside(at, base, write) || self.is_known_field(at, base) {
             return;
         }
         let number = base.number();
@@ -88,6 +88,20 @@ impl Translator<'_> {
         fields.iter().find(is_field).map(|&(rows, _)| rows).filter(|_| base != Register::FRAME)
     }
 
+    /// Whether an access writes a field of what is known to be a row that has it.
+    fn is_known_field(&self, at: usize, base: Register) -> bool {
+        let rows = self.written_rows(&self.program.instructions[at]);
+        rows.is_some() && self.known_row(base) == rows
+    }
+
+    /// The rows of which one is known to begin where a register leads.
+    pub(super) fn known_row(&self, register: Register) -> Option<Rows> {
+        match self.known(register) {
+            Value::Given(given) if given.is_there && given.offset == 0 => given.row_of,
+            _ => None,
+        }
+    }
+
     /// Lets a field of a row be written, or what the program may write anyway.
     fn check_field(&mut self, at: usize, base: Register, rows: Rows, uncounted: i32) {
         let Some((low, high)) = own_reach(&self.program.instructions[at]) else { return };
@@ -111,15 +125,21 @@ impl Translator<'_> {
             }
             Value::Given(given) => {
                 let reach = given.offset.saturating_add(low)..given.offset.saturating_add(high);
-                given.is_there && reach.start >= 0 && reach.end <= given.bytes.into()
+                let is_allowed = given.is_there && !(write && given.row_of.is_some());
+                is_allowed && reach.start >= 0 && reach.end <= given.bytes.into()
             }
-            Value::Number(number) => {
-                let (begin, size) = self.part(write);
-                let end = begin + size;
-                let (low, high) = (number.checked_add_signed(low), number.checked_add_signed(high));
-                low.is_some_and(|low| low >= begin) && high.is_some_and(|high| high <= end)
-            }
+            Value::Number(number) => self.is_inside(number, number, (low, high), write),
+            Value::Between(first, last) => self.is_inside(first, last, (low, high), write),
         }
+    }
+}
+
+impl Translator<'_> {
+    /// Whether an access by each of these addresses is inside, that reaches so far from it.
+    fn is_inside(&self, first: u64, last: u64, (low, high): (i64, i64), write: bool) -> bool {
+        let (begin, size) = self.part(write);
+        let (low, high) = (first.checked_add_signed(low), last.checked_add_signed(high));
+        low.is_some_and(|low| low >= begin) && high.is_some_and(|high| high <= begin + size)
     }
 }
 

@@ -1,10 +1,10 @@
 //! What registers are known to hold, from one instruction to the next.
 //!
-//! Nothing is known where a jump leads back to, and of memory nothing is known at all: so a program
-//! cannot make any of it untrue.
+//! Of memory nothing is known at all: so a program cannot make any of it untrue.
 
 use crate::compute;
 use crate::instruction::{Arithmetic, Instruction, Operand, Register, Width, wide_number};
+use crate::program::Rows;
 
 /// What a register holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,27 +14,59 @@ pub(super) enum Value {
     Any,
     /// This number.
     Number(u64),
+    /// A number from the first to the last, or an address: where a table has all that an index can
+    /// lead to.
+    Between(u64, u64),
     /// An address so far from the end of the function's frame.
     Frame(i64),
     /// What a call gave, or an address so far from it.
     Given(Given),
 }
 
-/// What a call gave: where there are bytes that may be written, or 0.
+/// What a call gave: where there are bytes that may be read, or 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Given {
-    /// The call. It is not made twice before a jump leads back, where nothing is known any more.
+    /// The call, or [`EARLIER`]. It is not made twice before a jump leads back.
     pub(super) call: usize,
     /// From what it gave.
     pub(super) offset: i64,
     /// How many bytes there are.
     pub(super) bytes: u32,
+    /// The rows of which it is one, if it is: these may only be read.
+    pub(super) row_of: Option<Rows>,
     /// Whether it is known not to be 0.
     pub(super) is_there: bool,
 }
 
+/// What stands for a call that was made before a jump led back, or on one of two ways.
+const EARLIER: usize = usize::MAX;
+
+impl Value {
+    /// What holds on both of two ways.
+    fn join(self, other: Value) -> Value {
+        match (self.after_jump_back(), other.after_jump_back()) {
+            _ if self == other => self,
+            (Value::Given(one), Value::Given(other))
+                if (one.offset, one.row_of) == (other.offset, other.row_of) =>
+            {
+                Value::Given(Given { bytes: one.bytes.min(other.bytes), ..one })
+            }
+            _ => Value::Any,
+        }
+    }
+
+    /// What still holds where a jump leads back to: a call may be made again there.
+    fn after_jump_back(self) -> Value {
+        match self {
+            Value::Given(given) if given.is_there => Value::Given(Given { call: EARLIER, ..given }),
+            Value::Given(_) => Value::Any,
+            _ => self,
+        }
+    }
+}
+
 /// What each register holds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Known([Value; 11]);
 
 impl Default for Known {
@@ -53,10 +85,16 @@ impl Known {
     /// What holds on both of two ways.
     pub(super) fn join(&mut self, other: &Known) {
         for (one, other) in self.0.iter_mut().zip(other.0) {
-            if *one != other {
-                *one = Value::Any;
-            }
+            *one = one.join(other);
         }
+    }
+
+    /// What still holds where a jump leads back to.
+    pub(super) fn after_jump_back(mut self) -> Known {
+        for value in &mut self.0 {
+            *value = value.after_jump_back();
+        }
+        self
     }
 
     /// What holds after an instruction that has not jumped.
@@ -77,10 +115,22 @@ impl Known {
         }
     }
 
-    /// What holds of R0 after a call that gives so many bytes, or 0.
-    pub(super) fn gave(&mut self, call: usize, bytes: u32) {
-        let given = Given { call, offset: 0, bytes, is_there: false };
+    /// What holds of R0 after a call that gave this.
+    pub(super) fn gave(&mut self, given: Given) {
         self.0[Register::ANSWER.number()] = Value::Given(given);
+    }
+
+    /// What holds where a call gave 0.
+    pub(super) fn gave_none(&mut self, call: usize) {
+        for value in &mut self.0 {
+            match value {
+                Value::Given(given) if given.call == call && given.offset == 0 => {
+                    *value = Value::Number(0);
+                }
+                Value::Given(given) if given.call == call => *value = Value::Any,
+                _ => {}
+            }
+        }
     }
 
     /// What holds where this register is not 0.
@@ -101,6 +151,23 @@ impl Known {
             Operand::Number(number) => Value::Number(number as i64 as u64),
         };
         match (operation, width, self.of(to), by) {
+            (Arithmetic::And, _, value, Value::Number(mask))
+                if !matches!(value, Value::Number(_)) =>
+            {
+                let mask = if width == Width::Bits32 { mask & u64::from(u32::MAX) } else { mask };
+                Value::Between(0, mask)
+            }
+            (
+                Arithmetic::ShiftLeft,
+                Width::Bits64,
+                Value::Between(first, last),
+                Value::Number(by),
+            ) if by < last.leading_zeros().into() => Value::Between(first << by, last << by),
+            (Arithmetic::Add, Width::Bits64, Value::Between(first, last), Value::Number(by))
+            | (Arithmetic::Add, Width::Bits64, Value::Number(by), Value::Between(first, last)) => {
+                let moved = first.checked_add(by).zip(last.checked_add(by));
+                moved.map_or(Value::Any, |(first, last)| Value::Between(first, last))
+            }
             (Arithmetic::Move, Width::Bits64, _, by) => by,
             (Arithmetic::Move, _, _, Value::Number(by)) => {
                 Value::Number(compute::arithmetic(operation, width, 0, by))

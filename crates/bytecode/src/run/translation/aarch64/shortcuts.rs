@@ -41,6 +41,7 @@ impl Translator<'_> {
     }
 
     fn next_number(&mut self, call: DynamicLabel) {
+        self.load_iterator();
         self.check_iterator(4, call);
         self.load_at(Size::Word, false, 9, FIRST);
         let end = self.moved(FIRST, 4);
@@ -56,8 +57,16 @@ impl Translator<'_> {
         dynasm!(self.to ; .arch aarch64 ; tst X(address), x10 ; b.ne =>call);
     }
 
+    /// Loads the first argument, also where it is known.
+    fn load_iterator(&mut self) {
+        self.load_one(Register::FIRST);
+    }
+
     /// 8 bytes at the first argument, which the program may write and which are so aligned.
     fn check_iterator(&mut self, alignment: u64, call: DynamicLabel) {
+        if self.iterator().is_some() {
+            return;
+        }
         let (begin, size) = self.part(true);
         self.compare_distance_of(FIRST, begin as i64, size - 8);
         self.go_if_above(call);
@@ -101,8 +110,9 @@ impl Translator<'_> {
 
     /// X9 is where the walk is, X11 what is looked at.
     fn next_item(&mut self, walks: Walks, call: DynamicLabel) {
-        let Walks { begin, bytes, count, next, filled, steps, items, same, last } = walks;
+        let Walks { begin, bytes, count, next, filled, steps, items, same, last, .. } = walks;
         let again = self.to.new_dynamic_label();
+        self.load_iterator();
         self.check_iterator(8, call);
         self.load_at(Size::Double, false, 9, FIRST);
         self.load_number(10, count.into());
@@ -163,6 +173,9 @@ impl Translator<'_> {
         rows: Rows,
         call: DynamicLabel,
     ) {
+        if self.known_row(address) == Some(rows) {
+            return;
+        }
         let (inverse, even) = rows.divisor();
         self.add_number(9, native(address), (rows.begin as i64).wrapping_neg());
         let inverse = self.constant(inverse);

@@ -13,6 +13,10 @@ impl Translator<'_> {
         self.load_number(native(to), value);
     }
 
+    pub(in super::super) fn load_in_frame(&mut self, to: Register, offset: i64) {
+        self.add_number(native(to), native(Register::FRAME), offset);
+    }
+
     /// Puts a number together from quarters of it, of which those that are all 0, or all 1 if there
     /// are more of these, need no instruction.
     pub(super) fn load_number(&mut self, to: u8, value: u64) {

@@ -43,22 +43,26 @@ impl Translator<'_> {
             Shortcut::Bit(bits) => self.bit(bits, call),
             Shortcut::NextItem(walks) => self.next_item(walks, call),
             Shortcut::NextNumber => {
-                self.check_iterator(4, call);
+                let (base, at) = self.checked_iterator(4, call);
                 dynasm!(self.to
                     ; .arch x64
-                    ; mov r10d, [r11 + rdi + behind_row(0)]
+                    ; mov r10d, [r11 + Rq(base) + behind_row(0) + at]
                     ; add r10d, 1
-                    ; cmp r10d, [r11 + rdi + behind_row(4)]
+                    ; cmp r10d, [r11 + Rq(base) + behind_row(4) + at]
                     ; jge =>call
-                    ; mov [r11 + rdi + behind_row(0)], r10d
-                    ; mov rax, rdi
+                    ; mov [r11 + Rq(base) + behind_row(0) + at], r10d
+                    ; lea rax, [Rq(base) + at]
                 );
             }
         }
     }
 
-    /// 8 bytes at the first argument, which the program may write and which are so aligned.
-    fn check_iterator(&mut self, alignment: i32, call: DynamicLabel) {
+    /// 8 bytes at the first argument, which the program may write and which are so aligned: the
+    /// register from which they are so far.
+    fn checked_iterator(&mut self, alignment: i32, call: DynamicLabel) -> (u8, i32) {
+        if let Some(at) = self.iterator() {
+            return (native(Register::FRAME), at);
+        }
         let begin = (MEMORY_BEGIN + self.layout.writable) as i32;
         let last = (self.layout.bytes - self.layout.writable) as i32 - 8;
         dynasm!(self.to
@@ -69,6 +73,7 @@ impl Translator<'_> {
             ; test rdi, alignment - 1
             ; jnz =>call
         );
+        (native(Register::FIRST), 0)
     }
 
     /// A word of the row at the second argument, if it is not 0.
@@ -96,17 +101,17 @@ impl Translator<'_> {
         let last = self.layout.bytes as i32 - (bits / 8) as i32;
         dynasm!(self.to
             ; .arch x64
+            // Which word it is; what lies between words becomes too large.
             ; lea r10, [rsi - MEMORY_BEGIN as i32]
-            ; cmp r10, last
+            ; ror r10, 3
+            ; cmp r10, last / 8
             ; ja =>call
-            ; test rsi, 7
-            ; jnz =>call
             ; cmp edi, bits as i32
             ; jae =>call
             ; mov eax, edi
             ; shr eax, 6
-            ; lea r10, [r11 + rsi + behind_row(0)]
-            ; mov rax, [r10 + 8 * rax]
+            ; add rax, r10
+            ; mov rax, [r11 + 8 * rax]
             ; bt rax, rdi
             ; setc al
             ; movzx eax, al
@@ -114,12 +119,12 @@ impl Translator<'_> {
     }
 
     fn next_item(&mut self, walks: Walks, call: DynamicLabel) {
-        let Walks { begin, bytes, count, next, filled, steps, items, same, last } = walks;
+        let Walks { begin, bytes, count, next, filled, steps, items, same, last, .. } = walks;
         let again = self.to.new_dynamic_label();
-        self.check_iterator(8, call);
+        let (base, at) = self.checked_iterator(8, call);
         dynasm!(self.to
             ; .arch x64
-            ; mov r10, [r11 + rdi + behind_row(0)]
+            ; mov r10, [r11 + Rq(base) + behind_row(0) + at]
             ; sub r10, 1
             ; cmp r10, count as i32
             ; jae =>call
@@ -177,6 +182,9 @@ impl Translator<'_> {
         rows: Rows,
         call: DynamicLabel,
     ) {
+        if self.known_row(address) == Some(rows) {
+            return;
+        }
         let address = native(address);
         let (inverse, even) = rows.divisor();
         let inverse = self.constant(inverse);

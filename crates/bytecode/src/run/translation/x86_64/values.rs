@@ -13,6 +13,17 @@ impl Translator<'_> {
         self.load_number(native(to), value);
     }
 
+    pub(in super::super) fn load_in_frame(&mut self, to: Register, offset: i64) {
+        let (to, frame) = (native(to), native(Register::FRAME));
+        match i32::try_from(offset) {
+            Ok(offset) => dynasm!(self.to ; .arch x64 ; lea Rq(to), [Rq(frame) + offset]),
+            Err(_) => {
+                self.load_number(to, offset as u64);
+                dynasm!(self.to ; .arch x64 ; add Rq(to), Rq(frame));
+            }
+        }
+    }
+
     fn load_number(&mut self, to: u8, value: u64) {
         if let Ok(number) = u32::try_from(value) {
             dynasm!(self.to ; .arch x64 ; mov Rd(to), number as i32);
