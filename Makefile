@@ -67,6 +67,7 @@ MEMORY_PACKAGES := valgrind libc6-dbg
 
 # What the engine executes and how often, recorded by `make profile`: the compiler lays its code out
 # by that. Cargo looks at the flag and not into the file, so the file's name goes with its content.
+# Flags of the caller's in RUSTFLAGS do not count beside it.
 ENGINE_PROFILE := $(wildcard crates/simulator/profile/*.profdata)
 PROFILED := $(if $(ENGINE_PROFILE),CARGO_ENCODED_RUSTFLAGS="-Cprofile-use=$(CURDIR)/$(ENGINE_PROFILE)")
 RECORDED := target/profile

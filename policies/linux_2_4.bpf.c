@@ -365,7 +365,8 @@ static void consider(struct candidate *best, struct task_struct *p, const struct
 }
 
 /* The walk over the whole list, with its lock held: what Linux 2.4 is slow for. The best is taken
- * out before the lock is given back, unless it is prev, or a new epoch must begin first. */
+ * out before the lock is given back, unless it is prev, or a new epoch must begin first. The newest
+ * is looked at first, as there; its rank decides between equals, so the order only saves work. */
 static bool take_best(struct candidate *best, s32 cpu, s32 prev_pid, u64 now)
 {
 	struct task_struct *p, *chosen;

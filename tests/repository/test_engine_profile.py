@@ -1,11 +1,12 @@
-"""Goal: the record of what the engine executes belongs to the engine that was built.
+"""Goal: the record of what the engine executes belongs to the engine that was built, and is used.
 
 The compiler finds functions in the record by their names. A name has a number that changes with a
 crate's dependencies: then none is found, nothing is said, and the simulator is a quarter slower.
-Method: names in the record beside those in the module.
+Method: names in the record beside those in the module; what `make` would run.
 """
 
 import re
+import subprocess
 from pathlib import Path
 
 import schedlab._native
@@ -18,8 +19,21 @@ def functions(path: Path) -> set[bytes]:
     return set(FUNCTION.findall(path.read_bytes()))
 
 
+def the_record() -> Path:
+    records = list((ROOT / "crates/simulator/profile").glob("*.profdata"))
+    assert len(records) == 1, f"{records}: one is used; `make profile` makes it and removes others"
+    return records[0]
+
+
+def test_the_compiler_is_given_the_record() -> None:
+    command = ["make", "--dry-run", "--always-make", ".venv/.core"]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    (build,) = [line for line in told.splitlines() if "maturin develop" in line]
+    assert f'="-Cprofile-use={the_record()}"' in build
+
+
 def test_the_record_names_the_engine_that_was_built() -> None:
-    (record,) = (ROOT / "crates/simulator/profile").glob("*.profdata")
+    record = the_record()
     recorded, built = functions(record), functions(Path(schedlab._native.__file__))
     assert len(recorded) > 100
     known = len(recorded & built) / len(built)

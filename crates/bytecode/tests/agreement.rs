@@ -114,7 +114,7 @@ fn elements(memory: &Memory) -> Elements {
 }
 
 /// Calls by the numbers of their helpers, with what code does for them.
-fn shortcuts() -> [(i32, Shortcut); 8] {
+fn shortcuts() -> [(i32, Shortcut); 9] {
     let (size, signed) = (Size::Word, true);
     let walks = Walks {
         begin: WALKS,
@@ -137,6 +137,7 @@ fn shortcuts() -> [(i32, Shortcut); 8] {
         (25, Shortcut::Element),
         (26, Shortcut::Bit(64)),
         (27, Shortcut::NextItem(walks)),
+        (28, Shortcut::NextNumber),
     ]
 }
 
@@ -203,7 +204,18 @@ fn looked_up(run: &mut Run<'_, Asked>, shortcut: Shortcut, given: [u64; 5]) -> O
             let number = number.checked_sub(1).filter(|&number| number < walks.count.into())?;
             next_item(run, walks, walks.begin + number * u64::from(walks.bytes))
         }
-        Shortcut::NextNumber => None,
+        Shortcut::NextNumber => {
+            let at = given[0];
+            let is_own = at.is_multiple_of(4) && memory.is_writable(at, 8);
+            let next = (memory.load(at, Size::Word).filter(|_| is_own)? as i32).wrapping_add(1);
+            let is_left = next < memory.load(at + 4, Size::Word)? as i32;
+            if !is_left {
+                run.store(at, Size::Double, 0)?;
+                return Some(0);
+            }
+            run.store(at, Size::Word, u64::from(next as u32))?;
+            Some(at)
+        }
     }
 }
 
@@ -307,7 +319,8 @@ fn indexed(numbers: &mut Numbers, number: i32) -> Vec<[u8; 8]> {
 /// A call that has a shortcut, with arguments that it often takes.
 fn asked(numbers: &mut Numbers) -> Vec<[u8; 8]> {
     let row = ROWS.begin + ROWS.bytes * numbers.below(3);
-    let number = numbers.below(4) as i32;
+    // Of a negative one, the upper half is -1: numbers are left up to there.
+    let number = numbers.of(&[0, 1, 2, 3, -2, -5]);
     let mut all = vec![slot(0x7a, 10, 0, -8, number)];
     let given = [
         MAP,
@@ -333,7 +346,7 @@ fn asked(numbers: &mut Numbers) -> Vec<[u8; 8]> {
         1 => all.extend(load_wide(2, row)),
         _ => {}
     }
-    let helper = numbers.of(&[20, 21, 22, 23, 24, 25, 25, 25, 25, 26, 27]);
+    let helper = numbers.of(&[20, 21, 22, 23, 24, 25, 25, 25, 25, 26, 27, 28, 28]);
     all.push(slot(0x85, 0, 0, 0, helper));
     if numbers.one_in(2) {
         // What it gave is used, mostly after a look whether it gave anything.

@@ -1,7 +1,7 @@
 //! What happened in a run, for whoever judges it: who waited, who ran where, which CPU was idle.
 
 use crate::place::TaskId;
-use crate::record::{Entry, put, put_beside, take, take_beside};
+use crate::record::{Recordable, put, put_beside, take, take_beside};
 
 /// Something that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +138,7 @@ fn has_two(kind: u8) -> bool {
     matches!(kind, CREATED | TAKEN | LEFT | LEFT_WAITING | ALLOWED_SET | ALLOWED_CHANGE)
 }
 
-impl Entry for Observation {
+impl Recordable for Observation {
     /// When the one before happened.
     type Before = u64;
 

@@ -8,7 +8,7 @@
 use crate::dispatch_queue::{BUILTIN, LOCAL_CPU_MASK, LOCAL_ON};
 use crate::place::TaskId;
 use crate::queues::Queues;
-use crate::record::{Entry, Record, Recording, Spool, put, put_after, take, take_after};
+use crate::record::{Record, Recordable, Recording, Spool, put, put_after, take, take_after};
 use std::collections::BTreeMap;
 
 /// What was done to a queue.
@@ -34,7 +34,7 @@ const PUSH: u64 = 0;
 const POP: u64 = 1;
 const REMOVE: u64 = 2;
 
-impl Entry for QueueOperation {
+impl Recordable for QueueOperation {
     /// The key of the push before.
     type Before = u64;
 

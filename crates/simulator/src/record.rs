@@ -21,26 +21,26 @@ use std::marker::PhantomData;
 const ENTRY_BYTES_MAX: usize = 40;
 
 /// What a record can be of.
-pub trait Entry: Copy {
+pub trait Recordable: Copy {
     /// What those before leave behind, from which the next differs little.
     type Before: fmt::Debug + Default;
 
     /// Appends the entry in at most 40 bytes.
     fn write(self, before: &mut Self::Before, bytes: &mut Vec<u8>);
 
-    /// Takes what [`Entry::write`] appended from the front.
+    /// Takes what [`Recordable::write`] appended from the front.
     fn read(before: &mut Self::Before, bytes: &mut &[u8]) -> Self;
 }
 
 /// A record that is being written.
 #[derive(Debug)]
-pub struct Recording<T: Entry> {
+pub struct Recording<T: Recordable> {
     chain: ChainWriter,
     before: T::Before,
     len: u64,
 }
 
-impl<T: Entry> Recording<T> {
+impl<T: Recordable> Recording<T> {
     /// Without entries, in the spool of a run.
     pub fn new(spool: &Spool) -> Self {
         Recording { chain: ChainWriter::new(spool), before: T::Before::default(), len: 0 }
@@ -74,7 +74,7 @@ pub struct Record<T> {
     entries: PhantomData<fn() -> T>,
 }
 
-impl<T: Entry> Record<T> {
+impl<T: Recordable> Record<T> {
     /// How many entries there are.
     pub fn len(&self) -> u64 {
         self.parts.iter().map(|(_, len)| len).sum()
@@ -87,7 +87,14 @@ impl<T: Entry> Record<T> {
 
     /// All entries, decoded one by one. What cannot be read is the last item.
     pub fn iter(&self) -> impl Iterator<Item = Result<T, RecordError>> + '_ {
-        self.parts.iter().flat_map(|&(chain, len)| Entries::of(&self.spool, chain, len))
+        let parts = self.parts.iter();
+        let mut entries = parts.flat_map(|&(chain, len)| Entries::of(&self.spool, chain, len));
+        let mut has_failed = false;
+        std::iter::from_fn(move || {
+            let entry = if has_failed { None } else { entries.next() };
+            has_failed |= matches!(entry, Some(Err(_)));
+            entry
+        })
     }
 
     /// All entries at once: as much memory as they take.
@@ -105,46 +112,42 @@ impl<T: Entry> Record<T> {
 }
 
 /// Those that are still to be read of one part.
-struct Entries<T: Entry> {
+struct Entries<T: Recordable> {
     chain: ChainReader,
     before: T::Before,
     left: u64,
 }
 
-impl<T: Entry> Entries<T> {
+impl<T: Recordable> Entries<T> {
     fn of(spool: &Spool, chain: Chain, left: u64) -> Self {
         Entries { chain: ChainReader::new(spool, chain), before: T::Before::default(), left }
     }
 }
 
-impl<T: Entry> Iterator for Entries<T> {
+impl<T: Recordable> Iterator for Entries<T> {
     type Item = Result<T, RecordError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
-        let entry = self.chain.read(|bytes| T::read(&mut self.before, bytes));
-        if entry.is_err() {
-            self.left = 0;
-        }
-        Some(entry)
+        Some(self.chain.read(|bytes| T::read(&mut self.before, bytes)))
     }
 }
 
 /// Equal if all entries are; what cannot be read equals nothing.
-impl<T: Entry + PartialEq> PartialEq for Record<T> {
+impl<T: Recordable + PartialEq> PartialEq for Record<T> {
     fn eq(&self, other: &Self) -> bool {
         let are_equal = |(one, other)| matches!((one, other), (Ok(a), Ok(b)) if a == b);
         self.len() == other.len() && self.iter().zip(other.iter()).all(are_equal)
     }
 }
 
-impl<T: Entry + fmt::Debug> fmt::Debug for Record<T> {
+impl<T: Recordable + fmt::Debug> fmt::Debug for Record<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }
 }
 
-impl<T: Entry + Serialize> Serialize for Record<T> {
+impl<T: Recordable + Serialize> Serialize for Record<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(usize::try_from(self.len()).ok())?;
         for entry in self.iter() {
@@ -269,7 +272,7 @@ mod tests {
     }
 
     /// An entry takes no more bytes than there is room for.
-    fn push<T: Entry>(recording: &mut Recording<T>, entry: T) {
+    fn push<T: Recordable>(recording: &mut Recording<T>, entry: T) {
         let mut bytes = Vec::new();
         entry.write(&mut T::Before::default(), &mut bytes);
         assert!(bytes.len() <= ENTRY_BYTES_MAX);
@@ -364,7 +367,8 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_the_last_item() {
         let spool = Spool::over(limited(u64::MAX, 2 * BLOCK_BYTES as u64));
-        let (record, stays) = recorded(&spool, 5);
+        let (mut record, stays) = recorded(&spool, 5);
+        record.append(recorded(&spool, 1).0);
         let read: Vec<_> = record.iter().collect();
         assert!(read.len() < stays.len());
         let (last, others) = read.split_last().expect("some");

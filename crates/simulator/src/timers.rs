@@ -47,8 +47,11 @@ impl<T: Ord + Copy> Timers<T> {
     }
 
     /// The lane whose last one is the latest of those that are due before `when`, an empty one if
-    /// there is no such lane, or else the heap.
+    /// there is no such lane, or else the heap. What never comes would block a lane.
     fn lane_for(&self, when: When) -> usize {
+        if when == When::NEVER {
+            return HEAP;
+        }
         let (mut best, mut latest) = (HEAP, None);
         for (number, lane) in self.lanes.iter().enumerate() {
             let last = lane.back().map(|last| last.0);
@@ -153,7 +156,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_are_a_sorted_list(steps in prop::collection::vec((0u64..40, 0u8..8), 1..400)) {
+        fn they_are_a_sorted_list(
+            steps in prop::collection::vec((prop_oneof![0u64..40, Just(u64::MAX)], 0u8..9), 1..400),
+        ) {
             let (mut agenda, mut timers) = (Agenda::new(1), Timers::new());
             let mut model: Vec<(When, usize)> = Vec::new();
             for (what, (at_ns, step)) in steps.into_iter().enumerate() {
@@ -167,6 +172,24 @@ mod tests {
                     5 | 6 => {
                         let first = (!model.is_empty()).then(|| model.remove(0));
                         prop_assert_eq!(timers.take_first(), first);
+                    }
+                    7 => {
+                        let whens: Vec<When> = model.iter().map(|(when, _)| *when).collect();
+                        if let Some(&chosen) = whens.get(at_ns as usize % 40)
+                            && chosen != When::NEVER
+                        {
+                            timers.bring_forward(chosen);
+                            // It takes the first turn of its time, and the others the next ones.
+                            let is_of_time = |when: &&When| when.at_ns == chosen.at_ns;
+                            let first = whens.iter().position(|when| is_of_time(&when)).unwrap();
+                            let last = whens.iter().position(|when| *when == chosen).unwrap();
+                            let mut whats: Vec<usize> =
+                                model[first..=last].iter().map(|(_, what)| *what).collect();
+                            whats.rotate_right(1);
+                            for (entry, what) in model[first..=last].iter_mut().zip(whats) {
+                                entry.1 = what;
+                            }
+                        }
                     }
                     _ => {
                         timers.retain(|what| what % 3 != 0);

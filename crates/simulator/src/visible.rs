@@ -15,8 +15,9 @@ const LINE_BYTES: usize = 64;
 const READ_ONLY_BYTES: usize = 1000 << 20;
 /// Bytes that are theirs: values of maps, variables.
 const WRITABLE_BYTES: usize = 1047 << 20;
-/// Bytes that are left for masks, queues and address spaces, whatever a policy brings.
-const RESERVED_BYTES: usize = 48 << 20;
+/// Bytes that are left for masks, queues and address spaces, whatever a policy brings: 2^16 of 512
+/// bytes, 2^20 of 16 and 2^20 of 4 on a wide machine.
+const RESERVED_BYTES: usize = 56 << 20;
 
 /// What policies ask for most, where they find it themselves. It is the first in the memory.
 #[repr(C)]

@@ -38,7 +38,8 @@ fn a_task_bound_to_the_last_cpu_runs_there_under_every_policy() {
         program = [{ run = "1ms" }]
     "#;
     let machine = many(CPUS);
-    for policy in POLICIES {
+    // o1 keeps a number for each pair of CPUs, and refuses so many.
+    for policy in POLICIES.iter().filter(|&&policy| policy != "o1") {
         let result = outcome(policy, &machine, &parsed(text), None, &[]);
         assert_eq!(result.status, Status::Completed, "{policy}");
         let ran_on = |name| {

@@ -2,6 +2,9 @@
 //! that says whether another byte follows (LEB128). Differences may be negative and wrap; the
 //! sign is their lowest bit.
 
+/// The most bytes that a number takes.
+const NUMBER_BYTES_MAX: u32 = 10;
+
 /// Appends a number.
 pub fn put(mut number: u64, bytes: &mut Vec<u8>) {
     while number >= 0x80 {
@@ -14,7 +17,7 @@ pub fn put(mut number: u64, bytes: &mut Vec<u8>) {
 /// Takes a number from the front.
 pub fn take(bytes: &mut &[u8]) -> u64 {
     let mut number = 0;
-    for at in 0.. {
+    for at in 0..NUMBER_BYTES_MAX {
         let byte = take_byte(bytes);
         number |= u64::from(byte & 0x7f) << (7 * at);
         if byte < 0x80 {

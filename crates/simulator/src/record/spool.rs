@@ -145,7 +145,11 @@ impl Blocks {
         self.store.seek(SeekFrom::Start(at))?;
         self.store.read_exact(&mut next)?;
         self.store.read_exact(&mut used)?;
-        block.resize(u32::from_le_bytes(used) as usize, 0);
+        let used = u32::from_le_bytes(used) as usize;
+        if used > BLOCK_BYTES - HEAD_BYTES {
+            return Err(io::Error::other(format!("a block of {used} bytes, which is too long")));
+        }
+        block.resize(used, 0);
         self.store.read_exact(block)?;
         Ok(u64::from_le_bytes(next))
     }

@@ -1,6 +1,6 @@
 //! Who ran where, and who was woken up.
 
-use crate::record::{Entry, put, put_after, put_beside, take, take_after, take_beside};
+use crate::record::{Recordable, put, put_after, put_beside, take, take_after, take_beside};
 
 /// One stay of a task on a CPU: start and end in ns, CPU, pid.
 pub type Stay = (u64, u64, u32, u32);
@@ -11,7 +11,7 @@ pub type Wakeup = (u64, u32, u32, bool);
 /// CPUs from this on do not fit beside a pid: those of most machines do.
 const CPU_FAR: u32 = 15;
 
-impl Entry for Stay {
+impl Recordable for Stay {
     /// The end of the stay before.
     type Before = u64;
 
@@ -35,7 +35,7 @@ impl Entry for Stay {
     }
 }
 
-impl Entry for Wakeup {
+impl Recordable for Wakeup {
     /// When the wake-up before was.
     type Before = u64;
 

@@ -73,7 +73,7 @@ pub(super) struct Translator<'a> {
     pub(super) back: BTreeMap<usize, Known>,
     /// Which of R1 to R5 hold what is known but was not loaded, by bits.
     pub(super) late: u16,
-    /// The last such branch.
+    /// The last branch that asked whether the answer of a call is 0.
     pub(super) asked: Option<Asked>,
     stubs: Vec<Stub>,
     pub(super) made: Vec<Made>,

@@ -14,8 +14,8 @@ pub(super) enum Value {
     Any,
     /// This number.
     Number(u64),
-    /// A number from the first to the last, or an address: where a table has all that an index can
-    /// lead to.
+    /// A number from the first to the last: an index that was masked, or an address in a table, its
+    /// begin and such an index.
     Between(u64, u64),
     /// An address so far from the end of the function's frame.
     Frame(i64),
