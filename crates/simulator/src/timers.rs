@@ -181,8 +181,9 @@ mod tests {
                             timers.bring_forward(chosen);
                             // It takes the first turn of its time, and the others the next ones.
                             let is_of_time = |when: &&When| when.at_ns == chosen.at_ns;
-                            let first = whens.iter().position(|when| is_of_time(&when)).expect("it is there");
-                            let last = whens.iter().position(|when| *when == chosen).expect("it is there");
+                            let first = whens.iter().position(|when| is_of_time(&when));
+                            let last = whens.iter().position(|when| *when == chosen);
+                            let (first, last) = first.zip(last).expect("it is there");
                             let mut whats: Vec<usize> =
                                 model[first..=last].iter().map(|(_, what)| *what).collect();
                             whats.rotate_right(1);
