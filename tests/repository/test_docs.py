@@ -178,6 +178,10 @@ def interface_lists() -> dict[str, list[str]]:
         for field in of.split(",")
         if field.strip()
     ]
+    # As wide as the masks of the machine, so they are no fields of one structure.
+    wide = {"task_struct.cpus_mask": '"cpus_mask", TASK_MASK_AT', "cpumask.bits": '"bits", offset'}
+    assert all(text in source["world"].replace("name: ", "") for text in wide.values())
+    fields += wide
     return {
         "Operations": re.findall(r'"(\w+)", \d;', operations),
         "Calls": re.findall(r'^    (?:    )?\(?"(\w+)"', calls, re.MULTILINE),
