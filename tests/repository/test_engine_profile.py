@@ -11,7 +11,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
 import schedlab._native
 
 ROOT = Path(__file__).parents[2]
