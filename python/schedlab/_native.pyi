@@ -270,9 +270,10 @@ def policy_compiler(zig: str | None = None) -> tuple[str, str]:
     Raises PolicyError if there is none.
     """
 
-def load_machine(path: str) -> Machine:
-    """Reads a machine's TOML file.
+def load_machine(path: str, cpus: int | None = None) -> Machine:
+    """Reads a machine's TOML file; with `cpus` the same machine with so many CPUs, 1 to 4096.
 
+    Fewer are its first ones; for more it has more sockets like its own.
     Raises ScenarioError if the file cannot be read or says something that cannot be.
     """
 

@@ -294,9 +294,9 @@ def _zig() -> str | None:
     return found and str(Path(found.origin).with_name("zig"))
 
 
-def load_machine(path: str | Path):
-    """Reads a machine; raises `_native.ScenarioError`."""
-    return native().load_machine(str(path))
+def load_machine(path: str | Path, cpus: int | None = None):
+    """Reads a machine, with `cpus` instead of its CPUs; raises `_native.ScenarioError`."""
+    return native().load_machine(str(path), cpus)
 
 
 def load_workload(path: str | Path, parameters: dict[str, str]):

@@ -43,6 +43,7 @@ def cell(policy="fifo", seed=1, groups=10):
         seed=seed,
         until_ns=None,
         version="1",
+        varied={"groups": groups},
     )
 
 

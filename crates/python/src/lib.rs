@@ -278,10 +278,16 @@ fn stepping<T: Send, E: Send>(
     interrupt.map_or_else(|| done.map_err(told), Err)
 }
 
-/// Reads the machine in the TOML file at `path`.
+/// Reads the machine in the TOML file at `path`; with `cpus` the same with so many CPUs, from 1 to
+/// 4096.
 #[pyfunction]
-fn load_machine(path: PathBuf) -> PyResult<Machine> {
-    scenario::load_machine(&path).map(Machine).map_err(scenario_error)
+#[pyo3(signature = (path, cpus=None))]
+fn load_machine(path: PathBuf, cpus: Option<usize>) -> PyResult<Machine> {
+    let machine = scenario::load_machine(&path).map_err(scenario_error)?;
+    Ok(Machine(match cpus {
+        Some(cpus) => machine.with_cpus(cpus),
+        None => machine,
+    }))
 }
 
 /// Reads the workload in the TOML file at `path`, with `parameters` in place of its defaults.

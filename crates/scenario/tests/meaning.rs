@@ -62,6 +62,21 @@ fn sockets_caches_and_nodes_nest() {
 }
 
 #[test]
+fn a_machine_of_another_size_is_the_one_that_a_file_of_that_size_says() {
+    let caches = "caches_per_socket = 2\ncores_per_cache = 2\nthreads_per_core = 2";
+    let of = |nodes: u32, sockets: u32| {
+        with_topology(&format!("numa_nodes = {nodes}\nsockets = {sockets}\n{caches}"))
+    };
+    assert_eq!(of(1, 1).with_cpus(24), of(1, 3), "two sockets more");
+    assert_eq!(of(2, 2).with_cpus(64), of(8, 8), "which are nodes of their own");
+    assert_eq!(of(2, 2).with_cpus(16), of(2, 2), "as it is");
+    let first_threads = with_topology("caches_per_socket = 2\ncores_per_cache = 2");
+    assert_eq!(of(1, 1).with_cpus(4), first_threads);
+    assert_eq!(of(1, 1).with_cpus(11).cpus, of(1, 2).cpus[..11], "a part of the second socket");
+    assert_ne!(of(1, 1).with_cpus(4).digest, of(1, 1).digest);
+}
+
+#[test]
 fn speeds_are_one_for_all_or_one_for_each() {
     let two = |speed: &str| {
         let machine = machine(|text| {

@@ -38,7 +38,8 @@ LOAD_AFTER_S = 1.0
               help="Where they do it; once for each machine.")  # fmt: skip
 @options.vm_options(several=True)
 @click.option("--vary", "varied", multiple=True, metavar="NAME=VALUES",
-              help="A workload parameter to vary: a..b:step, a..b or a,b,c.")  # fmt: skip
+              help="A workload parameter, POLICY.TUNABLE or cpus to vary: a..b:step, a..b"
+                   " or a,b,c.")  # fmt: skip
 @options.scenario_options
 @click.option("--repeat", type=int, help="Runs of each policy in each scenario, seeds SEED,"
               " SEED+1 …  [default: 5]")  # fmt: skip
@@ -63,7 +64,7 @@ def compare_verb(
     given["vm"] = vm.choice(on, kernel, cpus, deterministic, machines)
     given |= {"vary": values.parse_vary(varied), "repeat": repeat, "seed": seed}
     given["with"] = values.parse_assignments("--with", parameters)
-    given["set"] = values.parse_set(settings)
+    given |= {"set": values.parse_set(settings), "cpus": vm.simulated_cpus(on, cpus)}
     asked = definition.build(_merge(file, given))
     if report_path:
         user_file.refuse_unwritable(report_path, store)
@@ -73,7 +74,7 @@ def compare_verb(
     wish = timelines.Wish(looked_at or (), scenario or "")
     labels = list(dict.fromkeys(cell.policy.label for cell in cells))
     # Better before a long sweep than after it.
-    wish.refuse_unknown(labels, [(cell.machine.name, cell.workload.varied) for cell in cells])
+    wish.refuse_unknown(labels, [(cell.machine.name, cell.varied) for cell in cells])
     with Store(store) as opened:
         making = begin(asked, cells, opened, options.command())
         try:
@@ -161,10 +162,10 @@ def _merge(file: str | None, given: Mapping) -> dict:
                 merged[key].setdefault(label, {}).update(settings)
         elif value not in (None, []):
             merged[key] = value
-    what_is_run = ("workload", "with", "with_machine")
+    what_is_run = ("workload", "with", "with_machine", "cpus")
     if any((merged.get(key) or None) != of_file.get(key) for key in what_is_run):
         # What the file says of itself no longer holds.
         said = [merged.pop(k, None) for k in ("title", "description", "claims", "published")]
         if any(said[-2:]):
-            print_note("note: published times are left out: this is another workload")
+            print_note("note: published times are left out: this is another scenario")
     return merged

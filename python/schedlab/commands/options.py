@@ -93,7 +93,8 @@ def vm_options(several: bool) -> Callable:
                      help="With --on vm: a kernel of `schedlab kernels list`."
                           "  [default: the newest that takes policies]"),
         click.option("--cpus", multiple=several, metavar="N[,SOCKETS,CORES,THREADS]",
-                     help=f"With --on vm: CPUs of the machine{again}.  [default: {DEFAULT_CPUS}]"),
+                     help="So many CPUs instead of those of the machine's file. With --on vm: CPUs"
+                          f" of the machine{again}.  [default: {DEFAULT_CPUS}]"),
         click.option("--deterministic", is_flag=True,
                      help="With --on vm: a clock that counts instructions: runs repeat exactly."),
     )  # fmt: skip

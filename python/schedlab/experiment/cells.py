@@ -5,11 +5,11 @@ policies, machines and workloads against each other, so a wrong name, parameter 
 that a machine lacks, is found before anything is simulated.
 """
 
-import itertools
+import functools
 import math
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -18,7 +18,14 @@ from typing import Any
 from schedlab import catalogue
 from schedlab.digests import canonical_json
 from schedlab.errors import BadValue, ExperimentError, UnknownName, refuse_unknown
-from schedlab.experiment.definition import CELLS_MAX, Experiment, PolicyChoice
+from schedlab.experiment import varying
+from schedlab.experiment.definition import (
+    CELLS_MAX,
+    Experiment,
+    PolicyChoice,
+    machine_name,
+    name_of,
+)
 from schedlab.kernel import platform as kernel_platform
 from schedlab.store.runs import RunKey
 from schedlab.values import UNIT_NS, Value, numeric, parse_tunable, refuse_duplicates
@@ -57,7 +64,8 @@ class ChosenPolicy:
 @dataclass(frozen=True)
 class ChosenMachine:
     """A machine of an experiment: a file, or the platform of a virtual one. `policies` are those
-    that the file singles out, as in `hz_by_policy`."""
+    that the file singles out, as in `hz_by_policy`; `cpus` is how many it is to have instead of
+    those of its file, or None."""
 
     given: str
     name: str
@@ -66,11 +74,12 @@ class ChosenMachine:
     nr_cpus: int
     platform: kernel_platform.Platform | None = None
     policies: tuple[str, ...] = ()
+    cpus: int | None = None
 
 
 @dataclass(frozen=True)
 class ChosenWorkload:
-    """A workload with one combination of varied values: `parameters` are those given."""
+    """A workload with one combination of its varied values: `parameters` are those given."""
 
     given: str
     name: str
@@ -88,7 +97,11 @@ class ChosenWorkload:
 
 @dataclass(frozen=True)
 class Cell:
-    """One run to do. Plain values only: worker processes rebuild everything from the paths."""
+    """One run to do. Plain values only: worker processes rebuild everything from the paths.
+
+    `varied` has the value of each thing that the experiment varies, also of what other policies
+    have.
+    """
 
     policy: ChosenPolicy
     machine: ChosenMachine
@@ -96,6 +109,7 @@ class Cell:
     seed: int
     until_ns: int | None
     version: str
+    varied: Mapping[str, Value] = field(default_factory=dict)
 
     @property
     def platform(self) -> kernel_platform.Platform | None:
@@ -120,7 +134,7 @@ class Cell:
 
     def say(self) -> str:
         """Which run it is, for a message."""
-        varied = "".join(f", {name} = {value}" for name, value in self.workload.varied.items())
+        varied = "".join(f", {name} = {value}" for name, value in self.varied.items())
         what = f"policy {self.policy.label} with {self.workload.name}{varied}"
         return f"{what} on {self.machine.name}, seed {self.seed}"
 
@@ -132,6 +146,7 @@ class Cell:
             words += ["--deterministic"] * platform.deterministic
         else:
             words += ["--machine", self.machine.given]
+            words += ["--cpus", str(self.machine.cpus)] if self.machine.cpus else []
         words += ["--seed", str(self.seed)]
         for name, value in self.workload.parameters.items():
             words += ["--with", f"{name}={value}"]
@@ -157,31 +172,58 @@ def expand(experiment: Experiment) -> list[Cell]:
     Compiles every policy and reads every file once. Raises SchedlabError or NativeError if a name,
     file, parameter or tunable is wrong.
     """
-    combinations = math.prod(map(len, experiment.varied.values()))
+    nr_combinations = math.prod(map(len, experiment.varied.values()))
     nr_machines = len(experiment.vm.cpus if experiment.vm else experiment.machines)
-    wanted = len(experiment.policies) * nr_machines * combinations * experiment.repeats
+    wanted = len(experiment.policies) * nr_machines * nr_combinations * experiment.repeats
     if wanted > CELLS_MAX:
         what = f"the experiment has {wanted} runs, more than {CELLS_MAX}"
         raise ExperimentError(what, "vary fewer values, or repeat less")
+    path = catalogue.find(catalogue.WORKLOADS, experiment.workload)
+    workload_of = functools.cache(functools.partial(_choose_workload, experiment, path))
+    labels, known = [choice.label for choice in experiment.policies], _parameters(experiment, path)
+    combinations = varying.combinations(experiment.varied, known, labels, experiment.workload)
     if experiment.vm:
+        if sizes := [str(of.cpus) for of in combinations if of.cpus]:
+            hint = f"with --on vm write --cpus {' --cpus '.join(dict.fromkeys(sizes))}"
+            raise ExperimentError("--vary cpus is for simulated machines", hint)
         # A guest would refuse too, but only once it has booted, and of its own copy of the file.
-        _choose_workloads(experiment, None)
+        for varied in combinations:
+            workload_of(None, varied.parameters)
     machines = _choose_machines(experiment)
     refuse_duplicates("machine", [machine.name for machine in machines])
-    workloads = {machine.name: _choose_workloads(experiment, machine) for machine in machines}
-    kernel = machines[0].platform and machines[0].platform.kernel
-    policies = [_choose_policy(choice, experiment, kernel) for choice in experiment.policies]
+    scenarios = []
     for machine in machines:
-        _refuse_unknown_policies(machine, policies)
+        sized = functools.cache(functools.partial(_sized, machine))
+        for varied in combinations:
+            place = sized(varied.cpus)
+            workload = workload_of((name_of(place.given), place.nr_cpus), varied.parameters)
+            scenarios.append((place, workload, varied))
+    kernel = machines[0].platform and machines[0].platform.kernel
+    load = functools.cache(catalogue.load_policy)
+    policy_of = functools.cache(functools.partial(_choose_policy, experiment, kernel, load))
+    policies = {choice: policy_of(choice, ()) for choice in experiment.policies}
+    for machine in machines:
+        _refuse_unknown_policies(machine, policies.values())
     # In a virtual machine the guest plays, whose digest is part of the platform.
     version = catalogue.native().version() if experiment.vm else catalogue.core_version()
-    return [
-        Cell(policy, machine, workload, experiment.seed + repetition, experiment.until_ns, version)
-        for machine in machines
-        for workload in workloads[machine.name]
-        for policy in policies
-        for repetition in range(experiment.repeats)
+    facts = (experiment.until_ns, version)
+    cells = [
+        Cell(policy_of(choice, of.tunables(choice.label)), place, workload, seed, *facts, of.all)
+        for place, workload, of in scenarios
+        for choice in experiment.policies
+        for seed in range(experiment.seed, experiment.seed + experiment.repeats)
     ]
+    _refuse_equal_values(cells, experiment)
+    return cells
+
+
+def _parameters(experiment: Experiment, path: Path) -> list[str]:
+    """Names of the workload's parameters; raises UnknownName if the experiment has others."""
+    known = [parameter["name"] for parameter in catalogue.native().workload_parameters(path)]
+    given = [experiment.parameters, *experiment.machine_parameters.values()]
+    names = [name for parameters in given for name in parameters]
+    refuse_unknown("parameter", names, known, f"of workload {experiment.workload}")
+    return known
 
 
 def _choose_machines(experiment: Experiment) -> list[ChosenMachine]:
@@ -191,7 +233,9 @@ def _choose_machines(experiment: Experiment) -> list[ChosenMachine]:
             path = catalogue.find(catalogue.MACHINES, text)
             machine = catalogue.load_machine(path)
             facts = (machine.name, str(path), machine.digest, machine.nr_cpus)
-            chosen.append(ChosenMachine(text, *facts, policies=tuple(machine.policies)))
+            one = ChosenMachine(text, *facts, policies=tuple(machine.policies))
+            name = machine_name(machine.name, experiment.cpus)
+            chosen.append(replace(_sized(one, experiment.cpus), name=name))
         return chosen
     vm, kernel = experiment.vm, experiment.vm.kernel
     if kernel is None:
@@ -216,29 +260,28 @@ def _refuse_unknown_policies(machine: ChosenMachine, chosen: Sequence[ChosenPoli
             raise error
 
 
-def _choose_workloads(
-    experiment: Experiment, machine: ChosenMachine | None
-) -> list[ChosenWorkload]:
-    """Each combination of varied values, held against the CPUs of `machine`; without one, before
-    any is looked for, against what real tasks can do."""
-    path = catalogue.find(catalogue.WORKLOADS, experiment.workload)
-    on_machine = experiment.machine_parameters.get(machine.name, {}) if machine else {}
-    settled = {**experiment.parameters, **on_machine}
-    known = [parameter["name"] for parameter in catalogue.native().workload_parameters(path)]
-    names = [*settled, *experiment.varied]
-    refuse_unknown("parameter", names, known, f"of workload {experiment.workload}")
-    workloads = []
-    for values in itertools.product(*experiment.varied.values()):
-        varied = dict(zip(experiment.varied, values, strict=True))
-        given = settled | {name: str(value) for name, value in varied.items()}
-        workload = _load_workload(path, given, experiment, machine)
-        facts = (workload.name, str(path), workload.digest, given, dict(workload.parameters))
-        workloads.append(ChosenWorkload(experiment.workload, *facts, varied))
-    return workloads
+def _sized(machine: ChosenMachine, cpus: int | None) -> ChosenMachine:
+    """The machine with so many CPUs; as it is for None."""
+    if cpus is None:
+        return machine
+    of_size = catalogue.load_machine(machine.path, cpus)
+    return replace(machine, digest=of_size.digest, nr_cpus=of_size.nr_cpus, cpus=cpus)
+
+
+def _choose_workload(
+    experiment: Experiment, path: Path, machine: tuple[str, int] | None, varied: varying.Items
+) -> ChosenWorkload:
+    """The workload with these of its varied values, held against a machine's name and CPUs; without
+    one, before any is looked for, against what real tasks can do."""
+    on_machine = experiment.machine_parameters.get(machine[0], {}) if machine else {}
+    given = {**experiment.parameters, **on_machine} | {name: str(value) for name, value in varied}
+    workload = _load_workload(path, given, experiment, machine)
+    facts = (workload.name, str(path), workload.digest, given, dict(workload.parameters))
+    return ChosenWorkload(experiment.workload, *facts, dict(varied))
 
 
 def _load_workload(
-    path: Path, given: Mapping[str, str], experiment: Experiment, machine: ChosenMachine | None
+    path: Path, given: Mapping[str, str], experiment: Experiment, machine: tuple[str, int] | None
 ) -> Any:
     """An error says which option the core found wrong, not only which parameter."""
     places = {name: "--vary" if name in experiment.varied else "--with" for name in given}
@@ -256,7 +299,7 @@ def _load_workload(
     try:
         workload = catalogue.load_workload(path, dict(given))
         if machine is not None:
-            workload.check_cpus(machine.name, machine.nr_cpus)
+            workload.check_cpus(*machine)
     except refused as error:
         for name, text in given.items():
             if re.search(rf"\bparameters?[. ]{re.escape(name)}\b", error.message):
@@ -273,38 +316,63 @@ def _load_workload(
     return workload
 
 
+def _refuse_equal_values(cells: Sequence[Cell], experiment: Experiment) -> None:
+    """A value of a tunable that comes twice, however written, would count runs twice."""
+    labels = {choice.label for choice in experiment.policies}
+    for name in experiment.varied:
+        label, tunable = varying.tunable_of(name, labels) or ("", "")
+        first: dict[int, Value] = {}
+        for cell in cells:
+            if cell.policy.label == label and name not in cell.workload.varied:
+                value = cell.varied[name]
+                same = first.setdefault(cell.policy.settings[tunable], value)
+                if same != value:
+                    raise BadValue(f"--vary {name}", value, f"is the same as {same!r}")
+
+
 def _choose_policy(
-    choice: PolicyChoice, experiment: Experiment, kernel: kernel_platform.Kernel | None
+    experiment: Experiment,
+    kernel: kernel_platform.Kernel | None,
+    load: Callable[[Path], Any],
+    choice: PolicyChoice,
+    varied: varying.Items,
 ) -> ChosenPolicy:
-    """`kernel` is what it is to be loaded into, None if it is simulated."""
+    """A policy with these of its varied values; `kernel` is what it is to be loaded into, None if
+    it is simulated."""
     if own := catalogue.own_scheduler(choice.policy):
-        return _choose_own_scheduler(choice, experiment, kernel, own)
+        tunables = [*experiment.tunables.get(choice.label, {}), *dict(varied)]
+        refuse_unknown("tunable", tunables, (), f"of policy {choice.label}")
+        return _choose_own_scheduler(choice, kernel, own)
     # An experiment names each set; where one of an older store does not, it meant the file's.
     path, set_name = catalogue.find_policy(choice.policy, literally=True)
-    policy = catalogue.load_policy(path)
+    policy = load(path)
     set_values = catalogue.values_of_set(policy, set_name)
     if kernel:
         kernel_platform.refuse_kernel_without_sched_ext(choice.label, kernel)
     settings = parse_settings(policy, choice.label, experiment.tunables.get(choice.label, {}))
+    texts = {name: str(value) for name, value in varied}
+    settings |= parse_settings(policy, choice.label, texts, "--vary")
     defaults = {tunable["name"]: tunable["default"] for tunable in policy.tunables}
     tunables = {**defaults, **set_values, **settings}
     facts = (choice.label, choice.policy, policy.name, str(path), policy.digest, settings, tunables)
     return ChosenPolicy(*facts, object=policy.object_path, set_values=set_values)
 
 
-def parse_settings(policy: Any, label: str, texts: Mapping[str, str]) -> dict[str, int]:
-    """The values that --set gives to tunables of a compiled policy. Raises UnknownName or BadValue
-    if it has no such tunable, or that cannot have the value."""
+def parse_settings(
+    policy: Any, label: str, texts: Mapping[str, str], option: str = "--set"
+) -> dict[str, int]:
+    """The values that an option gives to tunables of a compiled policy. Raises UnknownName or
+    BadValue if it has no such tunable, or that cannot have the value."""
     kinds = {tunable["name"]: tunable["type"] for tunable in policy.tunables}
     refuse_unknown("tunable", texts, kinds, f"of policy {label}")
     return {
-        name: parse_tunable(f"--set {label}.{name}", name, kinds[name], text)
+        name: parse_tunable(f"{option} {label}.{name}", name, kinds[name], text)
         for name, text in texts.items()
     }
 
 
 def _choose_own_scheduler(
-    choice: PolicyChoice, experiment: Experiment, kernel: kernel_platform.Kernel | None, own: tuple
+    choice: PolicyChoice, kernel: kernel_platform.Kernel | None, own: tuple
 ) -> ChosenPolicy:
     scheduler, name = own
     if kernel is None:
@@ -316,7 +384,5 @@ def _choose_own_scheduler(
     if name is not None:
         kernel = kernel_platform.find_kernel(name)
     kernel_platform.refuse_other_scheduler(choice.policy, scheduler, kernel)
-    tunables = experiment.tunables.get(choice.label, {})
-    refuse_unknown("tunable", tunables, (), f"of policy {choice.label}")
     facts = (f"{scheduler}@kernel", "", f"kernel-{kernel.sha256}", {}, {})
     return ChosenPolicy(choice.label, choice.policy, *facts, kernel=kernel)

@@ -15,6 +15,8 @@ from schedlab import catalogue, user_file
 from schedlab.digests import digest_of
 from schedlab.errors import BadValue, ExperimentError, UnknownName, refuse_unknown
 from schedlab.experiment import claims, published
+from schedlab.experiment.varying import CPUS, CPUS_MAX, machine_size, tunable_of
+from schedlab.report.forms import count_text
 from schedlab.values import Table, Value, parse_values
 
 CELLS_MAX = 100_000
@@ -58,7 +60,9 @@ class Experiment:
 
     Repetition r has seed `seed + r` for every policy, so that policies meet the same random
     numbers and differ only by what they decide. `machine_parameters` are those of the workload
-    that depend on the machine, by its name.
+    that depend on the machine, by its name. `varied` has values of parameters of the workload, of
+    tunables as "LABEL.TUNABLE", and of "cpus", the size of the machines. `cpus` is that size, None
+    for machines as their files have them.
     """
 
     policies: tuple[PolicyChoice, ...]
@@ -77,12 +81,13 @@ class Experiment:
     published: published.PublishedTimes | None = None
     claims: tuple[claims.Claim, ...] = ()
     vm: VmChoice | None = None
+    cpus: int | None = None
 
     @property
     def definition(self) -> dict:
         """All of it as plain JSON values; `vm` is there only if it is not simulated, and
-        `machine_parameters` and `claims` only if there are any."""
-        optional = ("vm", "machine_parameters", "claims")
+        `machine_parameters`, `claims` and `cpus` only if there are any."""
+        optional = ("vm", "machine_parameters", "claims", "cpus")
         return {k: v for k, v in asdict(self).items() if v or k not in optional}
 
     @property
@@ -101,7 +106,8 @@ def build(options: Mapping) -> Experiment:
 
     `policies` and `machine` are lists of names or paths (`policies` also `label=policy`), `vary`
     maps a parameter to its values, `with` a parameter to its text, `with_machine` a machine to its
-    parameters, `set` a label to its tunables. A `VmChoice` under `vm` takes the place of machines.
+    parameters, `set` a label to its tunables. A `VmChoice` under `vm` takes the place of machines
+    and of `cpus`.
     `workload`, `repeat`, `seed`, `until_ns`, `name`, `title`, `description`, `published` and
     `claims` are as in an `Experiment`. Raises SchedlabError if something is missing, contradictory
     or out of range.
@@ -122,6 +128,19 @@ def build(options: Mapping) -> Experiment:
         for name in of_machine.keys() & (varied.keys() | parameters.keys()):
             what = f"parameter {name!r} is given for machine {machine} and for all machines"
             raise ExperimentError(what, "leave out one")
+    cpus = None if options.get("vm") else options.get("cpus")
+    if cpus is not None:
+        machine_size("cpus", cpus)
+        if CPUS in varied:
+            what = "the machines' CPUs are both varied (--vary cpus) and fixed (--cpus)"
+            raise ExperimentError(what, "leave out one")
+    labels = [choice.label for choice in policies]
+    tunables = _label_tunables(options.get("set", {}), labels)
+    for name in varied:
+        label, tunable = tunable_of(name, labels) or ("", "")
+        if tunable in tunables.get(label, {}):
+            what = f"tunable {name} is both varied (--vary) and fixed (--set)"
+            raise ExperimentError(what, "leave out one")
     as_given = ("until_ns", "name", "title", "description", "published", "claims", "vm")
     return Experiment(
         policies=policies,
@@ -132,7 +151,8 @@ def build(options: Mapping) -> Experiment:
         varied=varied,
         repeats=in_range("--repeat", options.get("repeat", 1), 1, CELLS_MAX),
         seed=in_range("--seed", options.get("seed", 1), 0, SEED_MAX),
-        tunables=_label_tunables(options.get("set", {}), [choice.label for choice in policies]),
+        tunables=tunables,
+        cpus=cpus,
         **{key: options[key] for key in as_given if key in options},
     )
 
@@ -163,6 +183,12 @@ def _split_label(text: str) -> tuple[str, str]:
 def name_of(text: str) -> str:
     """What a machine or workload is called: its name, or that of its file."""
     return Path(text).name.removesuffix(".toml")
+
+
+def machine_name(text: str, cpus: int | None) -> str:
+    """What a machine is called that has so many CPUs, or for None those of its file."""
+    name = name_of(text)
+    return name if cpus is None else f"{name}, {count_text(cpus, 'CPU')}"
 
 
 def told_sets(definition: Mapping) -> str:
@@ -237,6 +263,7 @@ def read_options(path: Path) -> dict:
             ("repeat", "seed"),
             lambda table, key: table.number(key, None, 0, SEED_MAX, whole=True),
         ),
+        "cpus": lambda table, key: table.number(key, None, 1, CPUS_MAX, whole=True),
         "vary": _varied,
         "with": Table.words,
         **dict.fromkeys(("with_machine", "set"), _words_of_each),
@@ -272,11 +299,20 @@ def _names(table: Table, key: str) -> list[str]:
 
 
 def _varied(table: Table, key: str) -> dict[str, tuple[Value, ...]]:
-    """The values of each parameter: a list, or a text such as `1..5:2`, also in a list."""
-    varied = table.table(key)
-    return {
-        name: parse_values(varied.place_of(name), _listed(varied, name)) for name in varied.given
-    }
+    """The values of each name: a list, or a text such as `1..5:2`, also in a list. Those of a
+    policy's tunables may stand in a table of its label."""
+    varied, found = table.table(key), {}
+    for name, value in varied.given.items():
+        if not isinstance(value, dict):
+            found[name] = parse_values(varied.place_of(name), _listed(varied, name))
+            continue
+        own = varied.table(name)
+        if not own.given:
+            varied.refuse(name, value, "is empty", 'write NAME = ["…", "…"]')
+        for tunable in own.given:
+            listed = _listed(own, tunable)
+            found[f"{name}.{tunable}"] = parse_values(own.place_of(tunable), listed)
+    return found
 
 
 def _listed(table: Table, key: str) -> str:

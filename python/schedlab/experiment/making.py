@@ -148,6 +148,6 @@ def _adopt(record: RunRecord, cell: Cell, asked: Experiment) -> RunRecord:
         policy=cell.policy.label,
         machine=cell.machine.name,
         workload=cell.workload.name,
-        varied=dict(cell.workload.varied),
+        varied=dict(cell.varied),
         manifest={**record.manifest, "experiment": asked.id},
     )

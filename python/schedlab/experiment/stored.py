@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from schedlab import values
 from schedlab.digests import attributes, canonical_json
 from schedlab.errors import SchedlabError, UnknownName
-from schedlab.experiment.definition import id_of, name_of
+from schedlab.experiment.definition import id_of, machine_name, name_of
 from schedlab.report.forms import count_text
 from schedlab.store import faults
 from schedlab.store.runs import RunRecord, Store, StoredExperiment
@@ -28,7 +28,7 @@ def _others_text(store: Store, others: Sequence[StoredExperiment]) -> str:
         definition, what = other.definition, "damaged"
         if definition:
             what = title_of(definition)
-            machines = map(name_of, definition["machines"])
+            machines = _machines(definition)
             if vm := definition.get("vm"):
                 machines = [f"a virtual machine of {cpus} CPUs" for cpus in vm["cpus"]]
             # A title says it all.
@@ -64,9 +64,13 @@ def choose_experiment(
     return chosen, sorted(store.runs(chosen.id), key=_stored_order(chosen))
 
 
+def _machines(definition: Mapping) -> list[str]:
+    return [machine_name(text, definition.get("cpus")) for text in definition["machines"]]
+
+
 def _stored_order(stored: StoredExperiment) -> Callable[[RunRecord], tuple]:
     policies = [choice["label"] for choice in stored.definition["policies"]]
-    machines = [name_of(text) for text in stored.definition["machines"]]
+    machines = _machines(stored.definition)
     return lambda record: (
         machines.index(record.machine) if record.machine in machines else len(machines),
         policies.index(record.policy),

@@ -111,7 +111,8 @@ def outcome_of(make: Callable[[], Mapping]) -> Outcome:
 
 def _build(cell: Cell) -> tuple:
     """Policy, machine and workload, if their files are still what the cell was made of."""
-    policy, machine = _policy(cell.policy.path), _machine(cell.machine.path)
+    policy = _policy(cell.policy.path)
+    machine = _machine(cell.machine.path, cell.machine.cpus)
     workload = _workload(cell.workload.path, tuple(cell.workload.parameters.items()))
     refuse_changed(cell.policy, policy.digest)
     refuse_changed(cell.machine, machine.digest)
@@ -177,7 +178,7 @@ def record(cell: Cell, outcome: Outcome, experiment: str | None) -> RunRecord:
         policy=cell.policy.label,
         machine=cell.machine.name,
         workload=cell.workload.name,
-        varied=dict(cell.workload.varied),
+        varied=dict(cell.varied),
         seed=cell.seed,
         status=result["status"],
         result=result,

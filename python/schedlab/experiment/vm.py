@@ -21,6 +21,7 @@ from schedlab.errors import BadValue, SchedlabError
 from schedlab.experiment import sweep
 from schedlab.experiment.cells import Cell
 from schedlab.experiment.definition import DEFAULT_CPUS, VmChoice
+from schedlab.experiment.varying import CPUS, machine_size
 from schedlab.kernel import play, vm
 from schedlab.kernel import result as kernel_result
 from schedlab.kernel.platform import refuse_bad_cpus
@@ -148,7 +149,7 @@ def choice(
     each other."""
     given = [cpus] if isinstance(cpus, str) else list(cpus or ())
     if on == "simulator":
-        wanted = {"--kernel": kernel, "--cpus": given, "--deterministic": deterministic}
+        wanted = {"--kernel": kernel, "--deterministic": deterministic}
         for option, value in wanted.items():
             if value:
                 why = " (simulations always repeat exactly)" if value is True else ""
@@ -162,3 +163,15 @@ def choice(
     for text in given:
         refuse_bad_cpus(text)
     return VmChoice(kernel, tuple(given) or (DEFAULT_CPUS,), deterministic)
+
+
+def simulated_cpus(on: str, cpus: str | Sequence[str] | None) -> int | None:
+    """How many CPUs simulated machines are to have instead of those of their files, if --cpus says
+    so. Raises SchedlabError if it says something else."""
+    given = [cpus] if isinstance(cpus, str) else list(cpus or ())
+    if on != "simulator" or not given:
+        return None
+    if len(given) > 1:
+        hint = f"vary it by --vary {CPUS}={','.join(given)}"
+        raise SchedlabError("--cpus is given more than once, which is for virtual machines", hint)
+    return machine_size("--cpus", values.parse_value(given[0]))

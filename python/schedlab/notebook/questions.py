@@ -61,6 +61,7 @@ def simulate(
     tunables: Tunables | None = None,
     until: str | None = None,
     timeline: bool = False,
+    cpus: int | None = None,
     **parameters: Any,
 ) -> Run:
     """Simulates one policy once.
@@ -71,11 +72,13 @@ def simulate(
     tunables: values of the policy's tunables: numbers, truth values, or texts such as "6ms"
     until: begin nothing after this simulated time, as in "9.3s"
     timeline: keep every stay of a task on a CPU, for `Run.timeline` and `Run.figure`
+    cpus: so many CPUs instead of those that the machine has
     parameters: the workload's, as in groups=25
 
     Raises SchedlabError if something that is named is not there, or has a value that cannot be.
     """
     asked = {"policies": [policy], "workload": workload, "machine": [machine], "seed": seed}
+    asked["cpus"] = _plain(cpus)
     return _one_run(asked | {"set": tunables, "until": until, "with": parameters}, timeline)
 
 
@@ -140,6 +143,7 @@ def compare(
     store: Path_ = DEFAULT_PATH,
     processes: int | None = None,
     progress: bool = True,
+    cpus: int | None = None,
     **parameters: Any,
 ) -> Comparison:
     """Compares policies: a grid of policies, machines, varied parameters and repetitions.
@@ -147,7 +151,8 @@ def compare(
     policies: the first is what the others are compared with; a mapping gives them labels of
         letters, digits and _ . + -
     machines: simulated ones, or what `vm` gives: real kernels in virtual ones
-    vary: workload parameter -> its values, as in {"groups": range(25, 101, 25)}
+    vary: parameter of the workload, "POLICY.TUNABLE", or "cpus" for the size of the machines -> its
+        values, as in {"groups": range(25, 101, 25)}
     repeat, seed: runs of each policy in each scenario, with seeds `seed`, `seed` + 1 …
     tunables: policy's label -> tunable -> value
     store: keeps every finished run; runs that are in it are not made again
@@ -155,6 +160,7 @@ def compare(
         instructions
     progress: show on a terminal, or in a notebook, how far it is, and say on standard error which
         runs failed
+    cpus: so many CPUs instead of those that simulated machines have
     parameters: the workload's, as in groups=25
 
     Raises SchedlabError as `simulate`, and KeyboardInterrupt after Ctrl-C, which says how many runs
@@ -168,7 +174,9 @@ def compare(
         policies = [f"{label}={policy}" for label, policy in policies.items()]
     given = {"policies": listed(policies), "workload": workload, "vm": on, "vary": vary}
     given |= {"machine": [] if on else listed(machines), "with": parameters, "set": tunables}
-    asked = _asked(given | {"repeat": repeat, "seed": seed})
+    if on and cpus is not None:
+        raise BadValue("cpus", cpus, "is for simulated machines", "give vm(cpus=…)")
+    asked = _asked(given | {"repeat": repeat, "seed": seed, "cpus": _plain(cpus)})
     labelled = [f"{choice.label}={choice.policy}" for choice in asked.policies]
     return Question(asked, labelled, _options(asked)).run(store, processes, progress)
 
@@ -223,7 +231,7 @@ def _options(asked: Experiment) -> dict[str, Any]:
         "--machine": asked.machines,
         "--on": vm and "vm",
         "--kernel": vm and vm.kernel,
-        "--cpus": vm and vm.cpus,
+        "--cpus": vm.cpus if vm else asked.cpus,
         "--deterministic": vm and vm.deterministic,
         "--vary": [f"{name}={','.join(map(str, of))}" for name, of in asked.varied.items()],
         "--with": [f"{name}={value}" for name, value in asked.parameters.items()],
@@ -265,6 +273,7 @@ def _asked(given: Mapping[str, Any]) -> Experiment:
             "set": settings,
             "repeat": _plain(given.get("repeat", 1)),
             "seed": _plain(given["seed"]),
+            "cpus": given.get("cpus"),
             "until_ns": None if until is None else values.parse_duration_ns("until", until),
         }
     )

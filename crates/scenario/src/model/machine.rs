@@ -212,6 +212,36 @@ impl Machine {
         self.sync_wakeups_by_policy.get(policy).copied().unwrap_or(self.sync_wakeups)
     }
 
+    /// The same machine with so many CPUs: the first ones, as a kernel has that is booted with
+    /// `maxcpus`, after as many more sockets like its own as that takes. Those are nodes of their
+    /// own where the machine has several nodes. Its digest is brought up to date.
+    ///
+    /// # Panics
+    /// If it would have no CPU, or more than [`CPUS_MAX`].
+    #[must_use]
+    pub fn with_cpus(mut self, nr_cpus: usize) -> Machine {
+        assert!((1..=CPUS_MAX).contains(&nr_cpus), "{nr_cpus} CPUs, of 1 to {CPUS_MAX}");
+        let copies = nr_cpus.div_ceil(self.cpus.len()) as u32;
+        let count = |part: fn(&Cpu) -> u32| self.cpus.iter().map(part).max().unwrap_or(0) + 1;
+        let (cores, caches) = (count(|cpu| cpu.core), count(|cpu| cpu.cache));
+        let nodes = count(|cpu| cpu.node);
+        let apart = if nodes > 1 { nodes } else { 0 };
+        let copy = |cpu: &Cpu, number: u32| Cpu {
+            core: cpu.core + number * cores,
+            cache: cpu.cache + number * caches,
+            node: cpu.node + number * apart,
+            ..*cpu
+        };
+        // As CPUs are numbered in a file: the first thread of every core, then the second ones.
+        let threads = self.cpus.chunks(cores as usize);
+        self.cpus = threads
+            .flat_map(|thread| (0..copies).map(move |number| (thread, number)))
+            .flat_map(|(thread, number)| thread.iter().map(move |cpu| copy(cpu, number)))
+            .take(nr_cpus)
+            .collect();
+        self.with_digest()
+    }
+
     /// How far apart CPUs `a` and `b` are. Both must be below the number of CPUs.
     pub fn distance(&self, a: usize, b: usize) -> Distance {
         let (x, y) = (&self.cpus[a], &self.cpus[b]);
