@@ -133,8 +133,22 @@ def test_a_panel_that_differs_somewhere_keeps_its_sentence(run_of):
     records = [run_of(p, s, x=x) for x, both in ((1, (1, 2)), (2, (1, 1)))
                for p, s in zip(("cfs", "o1"), both, strict=True)]  # fmt: skip
     assert told(records) is None
-    records = [run_of(p, x=x) for x in (1, 2) for p in ("cfs", "o1")]
-    assert "no policy is faster at any n; at n = 2 all take 1.000 s" in told(records)
+    records = [run_of(p, x, x=x) for x in (1, 2) for p in ("cfs", "o1")]
+    assert "no policy is faster at any n; at n = 2 all take 2.000 s" in told(records)
+
+
+def test_times_that_nothing_changes_are_told_once_and_not_drawn(run_of, tmp_path):
+    """A run that stops at a set time: what grows with n is how late its tasks are."""
+    records = [run_of(p, slow_ms=x, x=x) for x in (1, 2, 3) for p in ("cfs", "o1")]
+    study = study_of(records)
+    assert study.panels[0].growth == {}
+    assert told(records).startswith("no policy is faster: at every value of n all take 1.000 s. ")
+    write_page(tmp_path / "r.html", records)
+    html = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert 'data-kind="curve"' not in html and 'data-table="growth"' not in html
+    assert 'data-kind="latency-axis"' in html, "which does differ"
+    assert "Plotly.newPlot" in html, "by which it is drawn"
+    assert html.index('id="latency"') < html.index('id="comparison"')
 
 
 def test_the_summary_names_no_winner_of_equal_times(run_of, tmp_path):

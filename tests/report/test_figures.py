@@ -119,7 +119,7 @@ def test_a_policy_has_one_look_in_every_figure():
     series = {"o1": SERIES["o1"]}
     curve = figures.curve_figure(SERIES, LOOKS, "groups", "makespan (s)")
     ratio = figures.ratio_figure(series, LOOKS, "groups", "linux_2_4", (3, 20))
-    latency = figures.latency_figure({"o1": [Point("p50", 3e4)]}, LOOKS, "latency")
+    latency = figures.delay_figure({"o1": [Point("p50", 3e4)]}, LOOKS, "percentile", "latency")
     looks = [
         (line.line.color, line.line.dash, line.marker.symbol)
         for line in (lines_of(figure)["o1"] for figure in (curve, ratio, latency))
@@ -195,7 +195,7 @@ def test_ratio_ticks_are_few_inside_and_include_one(low, high):
 
 def test_latency_is_drawn_on_a_log_axis_with_units_at_the_ticks():
     points = [Point("p50", 3e3, 2e3, 4e3), Point("p99", 2e6), Point("max", 9e6)]
-    figure = figures.latency_figure({"o1": points}, LOOKS, "wake-up latency")
+    figure = figures.delay_figure({"o1": points}, LOOKS, "percentile", "wake-up latency")
     assert figure.layout.yaxis.type == "log"
     assert list(figure.layout.yaxis.ticktext) == ["10 µs", "100 µs", "1 ms", "10 ms"]
     assert list(lines_of(figure)["o1"].x) == ["p50", "p99", "max"]
@@ -203,7 +203,7 @@ def test_latency_is_drawn_on_a_log_axis_with_units_at_the_ticks():
 
 def test_a_latency_of_zero_is_drawn_at_one_nanosecond():
     points = [Point("p50", 0.0, -5.0, 5.0), Point("max", 100.0)]
-    line = lines_of(figures.latency_figure({"o1": points}, LOOKS, "latency"))["o1"]
+    line = lines_of(figures.delay_figure({"o1": points}, LOOKS, "percentile", "latency"))["o1"]
     assert list(line.y) == [1.0, 100.0]
     assert np.all(np.isfinite(line.error_y.arrayminus))
 

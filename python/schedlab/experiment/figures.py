@@ -11,7 +11,7 @@ from typing import Any
 import plotly.graph_objects as go
 from markupsafe import Markup
 
-from schedlab.experiment.metrics import PERCENTILES, Delays, Metrics, Requests
+from schedlab.experiment.metrics import PERCENTILES, Delays, Metrics, OfPolicy, Requests
 from schedlab.experiment.study import Panel, ScenarioRuns, Study, centre_of
 from schedlab.experiment.timeline_figure import timeline_figure
 from schedlab.experiment.timelines import Timelines
@@ -39,28 +39,51 @@ def figures_of(
     `looks` has one for every policy of the study; `split_rows` are the rows of the table of CPU
     time, with `panel`, `policy` and `shares`.
     """
+    last = metrics.last
     drawn = {
         "curve_figures": makespan_figures(study, looks),
         "ratio_figures": _ratio_figures(study, looks),
         "split_figures": _split_figures(study, split_rows),
-        "ecdf_figures": _ecdf_figures(metrics.latencies, looks, "wake-up latency", "wake-ups"),
+        "ecdf_figures": _ecdf_figures(last.latencies, looks, "wake-up latency", "wake-ups"),
         "latency_figures": _figures_of_rows(
-            metrics.latencies,
+            last.latencies,
             lambda row: [_point(name, row.percentiles[name]) for name in PERCENTILES],
-            lambda series: figures.latency_figure(series, looks, "wake-up latency"),
+            lambda series: figures.delay_figure(series, looks, "percentile", "wake-up latency"),
         ),
-        "response_figures": _response_figures(metrics.requests, looks),
+        "latency_axis_figures": _delays_on_axis(
+            study, [(row.panel, row) for row in metrics.latencies], looks, "wake-up latency"
+        ),
+        "response_figures": _response_figures(last.requests, looks),
+        "response_axis_figures": _delays_on_axis(
+            study, _by_name(metrics.requests, lambda row: row.delays), looks, "response time"
+        ),
+        "deadline_axis_figures": _on_axis(
+            study,
+            _by_name(metrics.requests, lambda row: row.missed and row),
+            lambda row: row.missed,
+            lambda series: figures.curve_figure(
+                series, looks, study.axis, "deadlines missed (%)", top_min=1.0
+            ),
+        ),
         "deadline_figures": _figures_of_rows(
-            [row for row in metrics.requests if row.missed],
+            [row for row in last.requests if row.missed],
             lambda row: [_point(row.name, row.missed)],
             lambda series: figures.grouped_figure(
                 series, looks, "requests of", "deadlines missed (%)"
             ),
         ),
         "share_figures": _figures_of_rows(
-            metrics.shares,
+            last.shares,
             lambda row: [_point(str(share.nice), share.error) for share in row.shares],
             lambda series: figures.grouped_figure(series, looks, *SHARE_TITLES, about_zero=True),
+        ),
+        "share_axis_figures": _on_axis(
+            study,
+            [(row.panel, row) for row in metrics.shares],
+            lambda row: row.largest,
+            lambda series: figures.curve_figure(
+                series, looks, study.axis, "largest error (percentage points)", top_min=0.1
+            ),
         ),
     }
     scripts: dict[str, Any] = {
@@ -76,8 +99,8 @@ def figures_of(
 
 
 def makespan_figures(study: Study, looks: Looks) -> Drawn:
-    """Makespan over what was varied, a curve a policy, else a dot each; a figure a panel with runs.
-    All have the same scale."""
+    """Makespan over what was varied, a curve a policy, else a dot each; a figure a panel with runs
+    whose times are not all equal. All have the same scale."""
     drawn = _series_of_panels(study, lambda cell, policy: cell.makespan.get(policy))
     y_max = figures.shared_y_max([max(figures.bounds_of(series)) for _, series in drawn])
     title = f"makespan ({study.unit})"
@@ -92,9 +115,9 @@ def makespan_figures(study: Study, looks: Looks) -> Drawn:
 def _series_of_panels(
     study: Study, take: Callable[[ScenarioRuns, str], Estimate | Ratio | None]
 ) -> list[tuple[Panel, dict[str, list[Point]]]]:
-    """The points of each policy, of panels and policies that have any."""
+    """The points of each policy, of panels and policies that have any that are worth a line."""
     drawn = []
-    for panel in study.panels:
+    for panel in (panel for panel in study.panels if not panel.is_flat):
         series = by_key(
             (policy, _point(cell.x, value))
             for policy in study.policies
@@ -154,6 +177,45 @@ def _figures_of_rows(
     """A figure a panel, with the points of all rows of a policy."""
     for panel, of_panel in _by_panel(rows):
         yield panel, draw(by_key((row.policy, point) for row in of_panel for point in points(row)))
+
+
+def _by_name(
+    requests: Sequence[Requests], take: Callable[[Requests], OfPolicy | None]
+) -> list[tuple[Panel, OfPolicy]]:
+    """What is taken of each, in panels of their own where there are several names, unless there are
+    too many to look at."""
+    names = {row.name for row in requests}
+    if len(names) > REQUEST_GROUPS_MAX:
+        return []
+    return [
+        (replace(row.panel, name=f"{row.panel.name}: {row.name}"), taken)
+        for row in requests
+        if (taken := take(row)) is not None
+    ]
+
+
+def _delays_on_axis(
+    study: Study, rows: Sequence[tuple[Panel, Delays]], looks: Looks, what: str
+) -> Drawn:
+    return _on_axis(
+        study,
+        rows,
+        lambda row: row.percentiles["p99"],
+        lambda series: figures.delay_figure(series, looks, study.axis, f"{what} p99"),
+    )
+
+
+def _on_axis(
+    study: Study,
+    rows: Sequence[tuple[Panel, Any]],
+    take: Callable[[Any], Estimate],
+    draw: Callable[[Series], go.Figure],
+) -> Drawn:
+    """A figure a panel of what is taken of each row, against what was varied."""
+    for of_panel in by_key((panel.name, (panel, row)) for panel, row in rows).values():
+        points = ((row.policy, _point(row.x, take(row))) for _, row in of_panel)
+        if study.axis is not None:
+            yield of_panel[0][0], draw(by_key(points))
 
 
 def _by_panel(rows: Sequence) -> Iterator[tuple[Panel, list]]:

@@ -8,7 +8,7 @@ else response times, else shares of CPU time, else wake-up latencies.
 from collections.abc import Callable, Mapping, Sequence
 
 from schedlab.experiment.metrics import Metrics
-from schedlab.experiment.study import Panel, ScenarioRuns, Study, bounded, mean
+from schedlab.experiment.study import Panel, ScenarioRuns, Study, are_equal, bounded, mean
 from schedlab.report.forms import Form, list_text, number_text, ratio_text, time_text
 from schedlab.statistics.estimates import THRESHOLD, Estimate
 
@@ -19,8 +19,7 @@ def equal_times(cell: ScenarioRuns) -> bool:
     makespans = list(cell.makespan.values())
     if len(makespans) < 2:
         return False
-    means = [makespan.mean for makespan in makespans]
-    return max(means) <= (1 + THRESHOLD) * min(means) or overlap(makespans)
+    return are_equal([makespan.mean for makespan in makespans]) or overlap(makespans)
 
 
 def overlap(estimates: Sequence[Estimate]) -> bool:
@@ -33,7 +32,7 @@ def overlap(estimates: Sequence[Estimate]) -> bool:
 def told_panels(study: Study, metrics: Metrics) -> dict[str, str]:
     """A sentence for each panel in all of whose cells times are equal, by the panel's name."""
     return {
-        panel.name: f"{_times(study, panel)}. {_difference(metrics, panel)}."
+        panel.name: f"{_times(study, panel)}. {_difference(study, metrics, panel)}."
         for panel in study.panels
         if panel.cells and all(map(equal_times, panel.cells))
     }
@@ -41,10 +40,12 @@ def told_panels(study: Study, metrics: Metrics) -> dict[str, str]:
 
 def _times(study: Study, panel: Panel) -> str:
     last = panel.cells[-1]
-    makespans = list(last.makespan.values())
+    of = panel.cells if panel.is_flat else [last]
+    makespans = [makespan for cell in of for makespan in cell.makespan.values()]
     means = [makespan.mean for makespan in makespans]
     shortest, longest = number_text(min(means)), number_text(max(means))
     where = ":" if study.axis is None else f" at any {study.axis};{study.at(last)}"
+    where = f": at every value of {study.axis}" if panel.is_flat else where
     some = len(last.makespan) < len(study.policies)
     who = f"of {list_text(list(last.makespan))} none" if some else "no policy"
     text = f"{who} is faster{where} all take {shortest}"
@@ -56,11 +57,11 @@ def _times(study: Study, panel: Panel) -> str:
     return text
 
 
-def _difference(metrics: Metrics, panel: Panel) -> str:
-    """The first metric in which any two policies differ: its best and its worst."""
+def _difference(study: Study, metrics: Metrics, panel: Panel) -> str:
+    """The first metric in which any two policies differ at the last value of what was varied: its
+    best and its worst."""
     latencies, requests, shares = (
-        [row for row in rows if row.panel is panel]
-        for rows in (metrics.latencies, metrics.requests, metrics.shares)
+        [row for row in rows if row.panel is panel] for rows in metrics.last.rows
     )
     missed = [(row.name, row.policy, row.missed) for row in requests if row.missed]
     answered = [(r.name, r.policy, r.delays.percentiles["p99"]) for r in requests if r.delays]
@@ -68,7 +69,7 @@ def _difference(metrics: Metrics, panel: Panel) -> str:
     woken = [("", row.policy, row.percentiles["p99"]) for row in latencies]
     text = ""
     if missed and not any(number.mean for _, _, number in missed):
-        text = "No deadline was missed"
+        text = f"No deadline was missed{study.at(panel.cells[-1])}"
     for what, rows, form in (
         ("Missed deadlines", missed, "{:.2f} %".format),
         ("99th percentile of response time", answered, time_text),
@@ -81,7 +82,8 @@ def _difference(metrics: Metrics, panel: Panel) -> str:
         low, high = (_end(values, choose, form) for choose in (min, max))
         if low != high:
             name = f" ({worst})" if worst else ""
-            return f"{text}{'. ' * bool(text)}{what}{name}: from {low} to {high}"
+            at = study.at(panel.cells[-1])
+            return f"{text}{'. ' * bool(text)}{what}{name}{at}: from {low} to {high}"
     return text or "Nothing else that was measured tells them apart"
 
 

@@ -2,23 +2,25 @@
 and shares of CPU time against what weights promise.
 
 Only what a run's result holds is told: a workload without requests has no response times, one
-whose tasks never sleep no wake-up latency. Numbers are of the last value of what was varied,
-where most is asked of a policy. For shares a closed form exists where tasks compete all the time
-and everywhere, so a cell is told only if
+whose tasks never sleep no wake-up latency. For shares a closed form exists where tasks compete all
+the time and everywhere, so a cell is told only if
 
 - tasks of at least two nice values never sleep, from the run's start to its end,
 - there are more of them than CPUs, and none is kept off a CPU,
 - whatever else there is takes next to nothing.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schedlab.experiment.study import Panel, Study
+from schedlab.experiment.study import Panel, ScenarioRuns, Study
 from schedlab.nice import fair_shares, weight_of
 from schedlab.statistics import estimates
 from schedlab.statistics.estimates import Estimate, estimate
 from schedlab.statistics.samples import by_key
+from schedlab.store.runs import RunRecord
 
 PERCENTILES = ("p50", "p90", "p99", "max")
 # Share of a run that a task which never sleeps may be neither running nor waiting: switches.
@@ -32,11 +34,21 @@ Contest = Mapping[int, tuple[int, float, float]]
 
 @dataclass(frozen=True, slots=True)
 class OfPolicy:
-    """What is said of one policy in one cell, the last of a panel, where `x` was varied."""
+    """What is said of one policy in one cell of a panel."""
 
     panel: Panel
-    x: float | str | None
+    cell: ScenarioRuns
     policy: str
+
+    @property
+    def x(self) -> float | str | None:
+        """The value of what was varied."""
+        return self.cell.x
+
+    @property
+    def is_last(self) -> bool:
+        """Whether it is the last value of what was varied, where most is asked of a policy."""
+        return self.cell is self.panel.cells[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,27 +109,40 @@ class Metrics:
     requests: Sequence[Requests]
     shares: Sequence[ShareErrors]
 
+    @property
+    def last(self) -> Metrics:
+        """Those of the last value of what was varied."""
+        kept = ([row for row in rows if row.is_last] for rows in self.rows)
+        return Metrics(*kept)
+
+    @property
+    def rows(self) -> tuple[Sequence[OfPolicy], ...]:
+        """All of them, a sequence a sort."""
+        return (self.latencies, self.requests, self.shares)
+
 
 def metrics_of(study: Study) -> Metrics:
-    """The metrics of the last cell of each panel."""
+    """The metrics of each policy in each cell."""
     return Metrics(wakeup_latencies(study), requests(study), share_errors(study))
 
 
 def wakeup_latencies(study: Study) -> list[Delays]:
-    """From wake-up to running, a row a panel and policy, where tasks sleep and wake."""
+    """From wake-up to running, a row a cell and policy, where tasks sleep and wake."""
     rows = []
-    for *place, runs in study.last_runs:
+    for place in study.places:
         # Births are wake-ups too, of tasks that had not been there before.
-        woken = [r.result for r in runs if (r.result["wakeups"] or 0) > r.result["nr_tasks"]]
+        woken = [
+            r.result for r in _runs(place) if (r.result["wakeups"] or 0) > r.result["nr_tasks"]
+        ]
         rows.append(_delays(place, [result["wakeup_latency_ns"] for result in woken]))
     return list(filter(None, rows))
 
 
 def requests(study: Study) -> list[Requests]:
-    """A row a panel, policy and name of tasks that release requests; none if no task does."""
+    """A row a cell, policy and name of tasks that release requests; none if no task does."""
     rows = []
-    for *place, runs in study.last_runs:
-        groups = (group for record in runs for group in record.result.get("requests") or ())
+    for place in study.places:
+        groups = (group for record in _runs(place) for group in record.result.get("requests") or ())
         for name, of_runs in by_key((group["name"], group) for group in groups).items():
             due = [group for group in of_runs if group.get("deadlines")]
             misses = [group["deadline_misses"] for group in due]
@@ -130,7 +155,15 @@ def requests(study: Study) -> list[Requests]:
     return rows
 
 
-def _delays(place: Sequence, of_runs: Sequence[Mapping | None]) -> Delays | None:
+Place = tuple[Panel, ScenarioRuns, str]
+
+
+def _runs(place: Place) -> Sequence[RunRecord]:
+    _, cell, policy = place
+    return cell.runs[policy]
+
+
+def _delays(place: Place, of_runs: Sequence[Mapping | None]) -> Delays | None:
     """Percentiles are estimated over runs: one number a run, never a percentile of percentiles."""
     if not (counted := [delays for delays in of_runs if delays and delays["count"]]):
         return None
@@ -145,10 +178,10 @@ def _delays(place: Sequence, of_runs: Sequence[Mapping | None]) -> Delays | None
 
 
 def share_errors(study: Study) -> list[ShareErrors]:
-    """A row a panel and policy for which there is a closed form; see the module's beginning."""
+    """A row a cell and policy for which there is a closed form; see the module's beginning."""
     rows = []
-    for *place, runs in study.last_runs:
-        contests = [_contest(record.result) for record in runs]
+    for place in study.places:
+        contests = [_contest(record.result) for record in _runs(place)]
         # Random workloads may have other tasks with another seed.
         if not all(contests) or len({tuple(contest) for contest in contests}) > 1:
             continue

@@ -99,16 +99,20 @@ def message_of(record: RunRecord) -> str:
 
 
 def _split_rows(study: Study) -> Iterator[dict]:
-    for panel, x, policy, runs in study.last_runs:
+    for panel, cell, policy in study.places:
+        if cell is not panel.cells[-1]:
+            continue
         # A recording that lost events has no counts, and a real kernel no split.
-        results = [record.result for record in runs if record.result["switches"] is not None]
+        results = [
+            record.result for record in cell.runs[policy] if record.result["switches"] is not None
+        ]
         if not results:
             continue
         row = {
             name: estimate([result[name] for result in results])
             for name in ("switches", "involuntary_switches", "migrations", "jain_fairness")
         }
-        row |= {"panel": panel, "x": x, "policy": policy, "shares": None}
+        row |= {"panel": panel, "x": cell.x, "policy": policy, "shares": None}
         if all(result["cpu_time_ns"] for result in results):
             splits = [result["cpu_time_ns"] for result in results]
             all_ns = [max(sum(split[part] for part in figures.CPU_PARTS), 1) for split in splits]

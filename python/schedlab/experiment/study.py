@@ -5,7 +5,7 @@ terminal and the report are two ways to show a `Study`. Only completed runs ente
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from schedlab.report import forms
 from schedlab.statistics import estimates
@@ -37,12 +37,22 @@ class ScenarioRuns:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One machine under one workload; `growth` is of mean makespan against x, where it has one."""
+    """One machine under one workload; `growth` is of mean makespan against x, where it has one.
+
+    `nr_cpus` is None where it is not known, or was varied.
+    """
 
     name: str
     nr_cpus: int | None
     cells: Sequence[ScenarioRuns]
     growth: Mapping[str, Growth]
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether times are equal in all cells, whatever was varied, as where runs stop at a set
+        time: a curve of them would say nothing."""
+        means = [makespan.mean for cell in self.cells for makespan in cell.makespan.values()]
+        return len(self.cells) > 1 and are_equal(means)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +89,13 @@ class Study:
         return [contrast for cell in self.cells for contrast in cell.comparisons.values()]
 
     @property
-    def last_runs(self) -> list[tuple[Panel, float | str | None, str, Sequence[RunRecord]]]:
-        """The runs of each policy where most is asked of it: the last cell of each panel."""
+    def places(self) -> list[tuple[Panel, ScenarioRuns, str]]:
+        """Where there are runs: each policy in each cell of each panel."""
         return [
-            (panel, panel.cells[-1].x, policy, runs)
+            (panel, cell, policy)
             for panel in self.panels
-            for policy, runs in panel.cells[-1].runs.items()
+            for cell in panel.cells
+            for policy in cell.runs
         ]
 
 
@@ -114,10 +125,18 @@ def study_of(records: Sequence[RunRecord]) -> Study:
         xs = sorted(by_x) if all(map(_is_number, by_x)) else by_x
         cells = [_cell(x, by_x[x], policies, forms.TIME_UNITS_NS[unit]) for x in xs]
         done = [records[0] for cell in cells for records in cell.runs.values()]
-        nr_cpus = done[0].result.get("nr_cpus") if done else None
-        panels.append(Panel(name, nr_cpus, cells, _growths(cells, policies)))
+        sizes = {record.result.get("nr_cpus") for record in done}
+        panel = Panel(name, sizes.pop() if len(sizes) == 1 else None, cells, {})
+        growth = {} if panel.is_flat else _growths(cells, policies)
+        panels.append(replace(panel, growth=growth))
     incomplete = [record for record in records if record.status != "completed"]
     return Study(policies, axis, unit, panels, completed, incomplete)
+
+
+def are_equal(means: Sequence[float]) -> bool:
+    """Whether several numbers differ by less than what is worth a word; False for fewer than
+    two."""
+    return len(means) > 1 and max(means) <= (1 + estimates.THRESHOLD) * min(means)
 
 
 def mean(makespan: Estimate) -> str:

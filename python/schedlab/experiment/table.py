@@ -22,6 +22,7 @@ from schedlab.report import tables
 from schedlab.report.forms import DASH, number_text, ratio_text, time_text
 from schedlab.shown import print_data
 from schedlab.statistics import estimates
+from schedlab.statistics.samples import by_key
 from schedlab.store.runs import RunRecord, measured_on
 
 SHOWN_PERCENTILES = ("p50", "p99", "max")
@@ -62,8 +63,9 @@ def _print_by_policy(policies: Sequence[str], wide: Table, rows: Rows) -> None:
 
 
 def print_study(answer: Answer) -> None:
-    """Of each policy mean, half-width, and ratio to the first policy. Above it what
-    `headline.told_panels` says and which sets policies are, below it published times."""
+    """Of each policy mean, half-width, and ratio to the first policy, but for panels whose times are
+    all equal. Above it what `headline.told_panels` says and which sets policies are, below it
+    published times."""
     study, definition = answer.study, answer.definition
     for text in filter(None, (definition.get("title"), definition.get("description"))):
         tables.print_text(text)
@@ -71,12 +73,14 @@ def print_study(answer: Answer) -> None:
         tables.print_text(f"{name}: {sentence}")
     rows = _study_rows(study)
     wide = _wide_table(study.policies, rows, study.axis or "")
-    print_data(_study_legend(study, "below" if tables.fits(wide) else "beside"))
+    if rows:
+        print_data(_study_legend(study, "below" if tables.fits(wide) else "beside"))
     if sets := told_sets(definition):
         print_data(sets)
     if study.axis is None:
         rows = {"": [row for of_panel in rows.values() for row in of_panel]}
-    _print_by_policy(study.policies, wide, rows)
+    if rows:
+        _print_by_policy(study.policies, wide, rows)
     records = [*study.completed, *study.incomplete]
     platforms = measured_on(sorted(records, key=lambda record: study.policies.index(record.policy)))
     for platform, policies in platforms.items():
@@ -91,7 +95,7 @@ def _study_rows(study: Study) -> Rows:
     rows = {}
     # The first policy has no ratio, and what failed neither that nor a growth.
     blank = dict.fromkeys(study.policies, "")
-    for panel in study.panels:
+    for panel in (panel for panel in study.panels if not panel.is_flat):
         of_panel = rows[panel.name] = []
         for cell in panel.cells:
             heading = panel.name if study.axis is None else f"{study.axis} = {cell.x}"
@@ -208,32 +212,47 @@ def print_verdicts(judged: Sequence[verdicts.Judged]) -> None:
 
 
 def print_interactivity(study: Study, metrics: Metrics) -> None:
-    """A row a machine and metric that the runs have; nothing where they have none."""
-    by_panel: dict[str, dict[str, dict[str, str]]] = {panel.name: {} for panel in study.panels}
-    for row, metric, text in _metric_texts(metrics):
-        by_panel[row.panel.name].setdefault(metric, {})[row.policy] = text
-    rows = {
-        panel: [(metric, [(metric, texts)]) for metric, texts in of_panel.items()]
-        for panel, of_panel in by_panel.items()
-        if of_panel
-    }
-    if rows:
-        print_data(_interactivity_legend(study, metrics))
+    """A row a machine and metric that the runs have; nothing where they have none. Where something
+    was varied, what says most stands against it, a table a metric."""
+    if not any(metrics.rows):
+        return
+    print_data(_interactivity_legend(study, metrics))
+    if study.axis is None:
+        rows: dict[str, list] = {}
+        texts = by_key(((row.panel.name, metric), (row.policy, text))
+                       for row, metric, text in _metric_texts(metrics))  # fmt: skip
+        for (panel, metric), of_policies in texts.items():
+            rows.setdefault(panel, []).append((metric, [(metric, dict(of_policies))]))
         _print_by_policy(study.policies, _wide_table(study.policies, rows), rows)
+        return
+    texts = by_key(
+        (metric, (row, text)) for row, metric, text in _metric_texts(metrics, is_short=True)
+    )
+    for metric, of_metric in texts.items():
+        rows = {}
+        cells = by_key(((row.panel.name, row.x), (row.policy, text)) for row, text in of_metric)
+        for (panel, x), of_policies in cells.items():
+            column = (f"{study.axis} = {x}", dict(of_policies))
+            rows.setdefault(panel, []).append((str(x), [column]))
+        print_data(metric)
+        _print_by_policy(study.policies, _wide_table(study.policies, rows, study.axis), rows)
 
 
-def _metric_texts(metrics: Metrics) -> Iterator[tuple[OfPolicy, str, str]]:
+def _metric_texts(metrics: Metrics, is_short: bool = False) -> Iterator[tuple[OfPolicy, str, str]]:
+    """Each row with the name of a metric of it and its text; `is_short` for what says most."""
+    percentiles = ("p99",) if is_short else SHOWN_PERCENTILES
     for row in metrics.latencies:
-        for name in SHOWN_PERCENTILES:
+        for name in percentiles:
             yield row, f"wake-up latency {name}", bounded(row.percentiles[name], form=time_text)
     for row in metrics.requests:
         if row.missed:
             yield row, f"{row.name}: deadlines missed, %", bounded(row.missed, form="{:.2f}".format)
-        for name in SHOWN_PERCENTILES if row.delays else ():
+        for name in percentiles if row.delays else ():
             text = bounded(row.delays.percentiles[name], form=time_text)
             yield row, f"{row.name}: response {name}", text
     for row in metrics.shares:
-        for what, error in (("largest", row.largest), ("mean", row.mean)):
+        errors = {"largest": row.largest} | ({} if is_short else {"mean": row.mean})
+        for what, error in errors.items():
             half = (error.high - error.low) / 2 if error.low is not None else 0.0
             text = f"{error.mean:.2f}" + f" ± {half:.2f}" * (half > 0)
             yield row, f"share error, {what}", text
@@ -241,11 +260,13 @@ def _metric_texts(metrics: Metrics) -> Iterator[tuple[OfPolicy, str, str]]:
 
 def _interactivity_legend(study: Study, metrics: Metrics) -> str:
     fairness = " and fairness" * bool(metrics.shares)
-    lines = [f"interactivity{fairness}{study.at(study.panels[0].cells[-1])}: means over runs"]
+    against = f" against {study.axis}" if study.axis else ""
+    lines = [f"interactivity{fairness}{against}: means over runs"]
     if any("[" in text for _, _, text in _metric_texts(metrics)):
         lines[0] += " [95 % interval]"
         delays = [*metrics.latencies, *(row.delays for row in metrics.requests if row.delays)]
-        shown = [row.percentiles[name] for row in delays for name in SHOWN_PERCENTILES]
+        percentiles = ("p99",) if study.axis else SHOWN_PERCENTILES
+        shown = [row.percentiles[name] for row in delays for name in percentiles]
         reasons = []
         if any(delay.low is not None and delay.low == delay.high for delay in shown):
             reasons.append("equal in all runs")

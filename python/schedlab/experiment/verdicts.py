@@ -120,8 +120,7 @@ class _Runs:
         cells = [records for cell in study.cells for records in cell.runs.values()]
         self.runs = {_place_of(records[0]): records for records in cells}
         self.shares = {
-            _place_of(row.panel.cells[-1].runs[row.policy][0]): row.shares
-            for row in share_errors(study)
+            _place_of(row.cell.runs[row.policy][0]): row.shares for row in share_errors(study)
         }
 
     def finding(self, claim: Mapping, of: Mapping, over: Mapping) -> ClaimFinding | None:

@@ -178,10 +178,10 @@ class Comparison(Paged):
     def fairness(self) -> pandas.DataFrame:
         """CPU time that tasks which never sleep got, by nice value, against what weights promise.
 
-        A row a machine, policy and nice value, at the last value of what was varied: count of
-        tasks, promised and got (with its 95 % interval) in percent of the CPU time of all of them,
-        error in percentage points. See `schedlab.experiment.metrics` for when there is a closed
-        form to hold them against.
+        A row a machine, value of what was varied, policy and nice value: count of tasks, promised
+        and got (with its 95 % interval) in percent of the CPU time of all of them, error in
+        percentage points. See `schedlab.experiment.metrics` for when there is a closed form to hold
+        them against.
         """
         rows = []
         for row in self.answer.metrics.shares:
@@ -194,9 +194,9 @@ class Comparison(Paged):
     def interactivity(self) -> pandas.DataFrame:
         """How long woken tasks waited, and what was answered when, or too late.
 
-        A row a machine, policy and `of`, which is "wake-up" or the name of the tasks that release
-        requests, at the last value of what was varied: count, percentiles of delays as delay_ns_p50
-        … delay_ns_max with their 95 % intervals, and of requests with deadlines how many there were
+        A row a machine, value of what was varied, policy and `of`, which is "wake-up" or the name
+        of the tasks that release requests: count, percentiles of delays as delay_ns_p50 …
+        delay_ns_max with their 95 % intervals, and of requests with deadlines how many there were
         and missed_percent.
         """
         metrics = self.answer.metrics

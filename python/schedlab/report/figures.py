@@ -106,10 +106,16 @@ def shared_y_max(highest: Sequence[float]) -> float | None:
 
 
 def curve_figure(
-    series: Series, looks: Looks, x_title: str, y_title: str, y_max: float | None = None
+    series: Series,
+    looks: Looks,
+    x_title: str,
+    y_title: str,
+    y_max: float | None = None,
+    top_min: float = 0.0,
 ) -> go.Figure:
-    """A curve a policy with its interval as a band, on axes that start at zero."""
-    top = 1.06 * (y_max or max(bounds_of(series)))
+    """A curve a policy with its interval as a band, on axes that start at zero; that of y reaches
+    to `top_min` at least."""
+    top = 1.06 * max(y_max or max(bounds_of(series)), top_min)
     figure = _lines(series, looks, x_title, y_title)
     _label_ends(figure, series, looks, lambda y: y / top)
     return figure.update_yaxes(range=[0, top])
@@ -149,14 +155,14 @@ def ratio_figure(
     return figure
 
 
-def latency_figure(series: Series, looks: Looks, y_title: str) -> go.Figure:
-    """Percentiles of a delay, in nanoseconds, on a log axis; a zero is drawn at 1 ns.
+def delay_figure(series: Series, looks: Looks, x_title: str, y_title: str) -> go.Figure:
+    """Delays in nanoseconds, on a log axis; a zero is drawn at 1 ns.
 
-    x is the name of the percentile. `y_title` says what is delayed; the units stand at the ticks.
+    `y_title` says what is delayed; the units stand at the ticks.
     """
     drawn = {name: [_at_least_1_ns(p) for p in points] for name, points in series.items()}
     low, high = min(bounds_of(drawn)) / 1.5, max(bounds_of(drawn)) * 1.5
-    figure = _lines(drawn, looks, "percentile", y_title)
+    figure = _lines(drawn, looks, x_title, y_title)
     ticks = {tick: tick_text(tick) for tick in decade_ticks(low, high)}
     _scale_y_log(figure, drawn, looks, (low, high), ticks)
     return figure
