@@ -63,8 +63,8 @@ def _print_by_policy(policies: Sequence[str], wide: Table, rows: Rows) -> None:
 
 
 def print_study(answer: Answer) -> None:
-    """Of each policy mean, half-width, and ratio to the first policy, but for panels whose times are
-    all equal. Above it what `headline.told_panels` says and which sets policies are, below it
+    """Of each policy mean, half-width, and ratio to the first policy, but for panels whose times
+    are all equal. Above it what `headline.told_panels` says and which sets policies are, below it
     published times."""
     study, definition = answer.study, answer.definition
     for text in filter(None, (definition.get("title"), definition.get("description"))):
