@@ -179,24 +179,31 @@ def _refuse_large(what: str, nr_bytes: int, bytes_max: int) -> None:
         raise SchedlabError(f"{what} {why}", "is it the right file?")
 
 
-def refuse_unwritable(path: Path, store: Path) -> None:
-    """Better before a long sweep than after it: makes a file beside the report, and removes it."""
-    refuse_target(f"report {path}", path)
+def refuse_unwritable(path: Path, store: Path | None = None, what: str = "report") -> None:
+    """Better before a long sweep than after it: makes a file beside it, and removes that. `what` it
+    is must not take the place of the store."""
+    told = f"{what} {path}"
+    refuse_target(told, path)
     directory = Path(os.path.realpath(path)).parent if path.is_symlink() else path.absolute().parent
     if not directory.is_dir():
-        raise SchedlabError(f"report {path}: there is no directory {directory}", "make it first")
+        raise SchedlabError(f"{told}: there is no directory {directory}", "make it first")
     try:
-        is_store = path.exists() and store.exists() and path.samefile(store)
-        kept = Path(os.path.realpath(store))
-        # Files beside the store begin with its name, or with a dot and its name.
-        beside = (str(kept), str(kept.with_name(f".{kept.name}")))
-        if is_store or os.path.realpath(path).startswith(beside):
+        if store and _is_of_store(path, store):
             why = "would take the place of the store, or of a file beside it"
-            raise SchedlabError(f"report {path} {why}", "name another file for the report")
+            raise SchedlabError(f"{told} {why}", f"name another file for the {what}")
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(0, "it may only be read")
         with tempfile.NamedTemporaryFile(dir=directory):
             pass
     except OSError as error:
         hint = "name a file in a writable directory"
-        raise SchedlabError(f"report {path} cannot be written: {error.strerror}", hint) from error
+        raise SchedlabError(f"{told} cannot be written: {error.strerror}", hint) from error
+
+
+def _is_of_store(path: Path, store: Path) -> bool:
+    """Whether it is a store, or one of the files beside it: these begin with its name, or with a
+    dot and its name."""
+    kept = Path(os.path.realpath(store))
+    beside = (str(kept), str(kept.with_name(f".{kept.name}")))
+    is_store = path.exists() and store.exists() and path.samefile(store)
+    return is_store or os.path.realpath(path).startswith(beside)

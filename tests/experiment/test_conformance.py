@@ -10,6 +10,7 @@ import shlex
 import shutil
 import signal
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from running import PATIENCE_S, begin, wait_until_at_work
@@ -289,3 +290,30 @@ def test_a_check_of_nothing_is_refused(command):
     done = command("check", "fifo", "--only", "random", "--seeds", "0")
     assert done.returncode == 2
     assert "error: nothing to check" in done.stderr
+
+
+def test_a_file_for_continuous_integration_tells_each_test(spoilt, command, tmp_path):
+    policy = spoilt("lost", LOST)
+    done = command("check", policy, *QUICK, "--only", "light", "--only", "random",
+                   "--only", "small_turns", "--junit", "found.xml", "--quiet")  # fmt: skip
+    assert done.returncode == 1
+    whole = ElementTree.parse(tmp_path / "found.xml").getroot()
+    [suite] = whole
+    assert suite.get("name") == f"schedlab check {policy}"
+    cases = {case.get("name"): case for case in suite.iter("testcase")}
+    assert whole.get("tests") == suite.get("tests") == str(len(cases))
+    assert "light: ends, breaks no rule, keeps to CPUs" in cases
+    assert not any("longest wait" in name for name in cases), "it is not promised"
+    failed = {name: case.find("failure") for name, case in cases.items() if len(case)}
+    assert suite.get("failures") == str(len(failed))
+    failure = failed["random: 60 random scenarios"]
+    assert failure.get("message").startswith("runnable task stall")
+    [again, *_] = commands(failure.text, "again")
+    assert command(*again).returncode == 1, "as the text says"
+    assert [case for case in cases if case.startswith("small_turns")]
+
+
+def test_a_file_that_cannot_be_written_is_told_before_anything_is_tried(command):
+    done = command("check", "fifo", "--junit", "nowhere/found.xml")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "error: file nowhere/found.xml: there is no directory" in done.stderr

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import click
 
+from schedlab import user_file, whole_file
 from schedlab.commands import options
-from schedlab.experiment import conformance_table
+from schedlab.experiment import conformance_table, junit
 from schedlab.experiment.conformance import ORDERS, ORDERS_MAX, SEED, SEEDS, SEEDS_MAX, check
 from schedlab.report import tables
 from schedlab.shown import print_data, print_note
@@ -23,9 +24,13 @@ from schedlab.shown import print_data, print_note
 @options.jobs_option("Trials")
 @click.option("--out", type=options.FOLDER, default=Path("schedlab-check"),
               help="Where to write the files of scenarios that are violated.")  # fmt: skip
+@click.option("--junit", "junit_path", type=options.FILE, metavar="FILE",
+              help="Also write what was asked, and its verdicts, as JUnit's XML.")  # fmt: skip
 @options.quiet_option
 @options.json_option
-def check_verb(policy, settings, seeds, seed, orders, only, jobs, out, quiet, as_json) -> bool:
+def check_verb(
+    policy, settings, seeds, seed, orders, only, jobs, out, junit_path, quiet, as_json
+) -> bool:
     """Check what a policy must do, and what it promises.
 
     Scenarios made to ask one question each, random ones, and small ones in every order of
@@ -33,8 +38,13 @@ def check_verb(policy, settings, seeds, seed, orders, only, jobs, out, quiet, as
     are of its default tunables; what is not promised is shown as a figure. Exit code 1 if anything
     is violated.
     """
+    if junit_path:
+        user_file.refuse_unwritable(junit_path, what="file")
     asked = {"seeds": seeds, "seed": seed, "orders": orders, "only": only, "jobs": jobs}
     findings, violations = check(policy, settings, **asked, out=out, quiet=quiet)
+    if junit_path:
+        with whole_file.named_errors(str(junit_path), "give another file with --junit"):
+            whole_file.write(junit_path, junit.junit_text(findings, violations))
     if as_json:
         tables.print_json(findings.as_json(violations))
         return bool(violations)

@@ -1,0 +1,78 @@
+"""What `schedlab check` found, as a file that continuous integration reads: JUnit's XML.
+
+A test case is a property that was asked in a scenario, a small scenario in all its orders, or all
+random scenarios. What a policy does not promise was not asked, and is no test.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from xml.etree import ElementTree
+
+from schedlab.experiment.conformance import PROPERTIES, Findings
+from schedlab.report.forms import count_text
+from schedlab.shown import shown
+
+
+def junit_text(findings: Findings, violations: Sequence[Mapping]) -> str:
+    """The document. A violation is a failure with the commands that show it again, and what was not
+    tried is skipped."""
+    told: dict[str, list[Mapping]] = {}
+    for violation in violations:
+        told.setdefault(violation["check"], []).append(violation)
+    cases = [_case(findings, *case, told) for case in _asked(findings)]
+    for trial in findings.untried:
+        case = _element("testcase", classname=findings.policy.label, name=trial.say())
+        case.append(_element("skipped", message="left out: too many runs have no end"))
+        cases.append(case)
+    counts = {
+        "tests": len(cases),
+        "failures": sum(case.find("failure") is not None for case in cases),
+        "skipped": len(findings.untried),
+        "errors": 0,
+    }
+    suite = _element("testsuite", name=f"schedlab check {findings.policy.given}", **counts)
+    suite.extend(cases)
+    whole = _element("testsuites", **counts)
+    whole.append(suite)
+    ElementTree.indent(whole)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(whole, "unicode")}\n'
+
+
+def _asked(findings: Findings) -> Iterator[tuple[str, str, bool]]:
+    """Of each test case the scenario, what was asked there, and whether it is violated."""
+    for row in findings.rows:
+        if row["verdict"] != "not_promised":
+            yield row["check"], PROPERTIES[row["property"]][0], row["verdict"] == "violated"
+    for scope in findings.small:
+        what = f"{count_text(scope['tried'], 'order')} of events"
+        yield scope["name"], what, bool(scope["failed"])
+    if nr_tried := findings.random["tried"]:
+        what = count_text(nr_tried, "random scenario")
+        yield "random", what, bool(findings.random["failed"])
+
+
+def _case(
+    findings: Findings,
+    scenario: str,
+    what: str,
+    is_violated: bool,
+    told: Mapping[str, Sequence[Mapping]],
+) -> ElementTree.Element:
+    case = _element("testcase", classname=findings.policy.label, name=f"{scenario}: {what}")
+    if is_violated:
+        # A row whose scenario ended early is told by the row that says so.
+        of_scenario = told.get(scenario, ())
+        message = of_scenario[0]["what"] if of_scenario else what
+        failure = _element("failure", type="violated", message=message)
+        lines = [
+            f"{name}: {violation[name]}"
+            for violation in of_scenario
+            for name in ("what", "again", "replay")
+            if violation[name]
+        ]
+        failure.text = shown("\n".join(lines))
+        case.append(failure)
+    return case
+
+
+def _element(tag: str, **attributes: object) -> ElementTree.Element:
+    return ElementTree.Element(tag, {name: shown(str(of)) for name, of in attributes.items()})
