@@ -561,7 +561,8 @@ def test_the_table_shows_every_cell_and_the_ratio_to_the_first_policy(command):
     rows = [line.split() for line in done.stdout.splitlines()[3:]]
     assert sum("±" in row for row in rows) == 3
     assert sum("×" in row for row in rows) == 3
-    [third] = [row for row in rows if row[:1] == ["4"]]
+    # What tasks felt has such a row below.
+    third, *_ = [row for row in rows if row[:1] == ["4"]]
     [mean] = [
         cell["makespan"]["mean"]
         for cell in document["cells"]

@@ -21,6 +21,12 @@ from schedlab.shown import print_data, print_note
 @click.option("--orders", type=click.IntRange(0, ORDERS_MAX), default=ORDERS,
               help="Orders of simultaneous events to try in each small scenario.")  # fmt: skip
 @click.option("--only", multiple=True, metavar="NAME", help="Only this, or `random`; repeatable.")
+@click.option(
+    "--verifier/--no-verifier",
+    default=True,
+    show_default=True,
+    help="Also ask the newest kernel at hand, in a virtual machine, if it takes the policy.",
+)
 @options.jobs_option("Trials")
 @click.option("--out", type=options.FOLDER, default=Path("schedlab-check"),
               help="Where to write the files of scenarios that are violated.")  # fmt: skip
@@ -29,18 +35,19 @@ from schedlab.shown import print_data, print_note
 @options.quiet_option
 @options.json_option
 def check_verb(
-    policy, settings, seeds, seed, orders, only, jobs, out, junit_path, quiet, as_json
+    policy, settings, seeds, seed, orders, only, verifier, jobs, out, junit_path, quiet, as_json
 ) -> bool:
     """Check what a policy must do, and what it promises.
 
     Scenarios made to ask one question each, random ones, and small ones in every order of
     simultaneous events; all simulated. Promises stand in NAME.promises.toml beside the policy, and
-    are of its default tunables; what is not promised is shown as a figure. Exit code 1 if anything
-    is violated.
+    are of its default tunables; what is not promised is shown as a figure. A real kernel is asked
+    whether it takes the policy, if one is at hand. Exit code 1 if anything is violated.
     """
     if junit_path:
         user_file.refuse_unwritable(junit_path, what="file")
     asked = {"seeds": seeds, "seed": seed, "orders": orders, "only": only, "jobs": jobs}
+    asked["verifier"] = verifier
     findings, violations = check(policy, settings, **asked, out=out, quiet=quiet)
     if junit_path:
         with whole_file.named_errors(str(junit_path), "give another file with --junit"):
@@ -51,7 +58,7 @@ def check_verb(
     tables.print_table(conformance_table.findings_table(findings))
     for line in conformance_table.violation_lines(findings, violations):
         print_note(line)
-    if left_out := conformance_table.left_out_text(findings):
+    for left_out in conformance_table.left_out_texts(findings):
         print_note(f"\nnote: {left_out}")
     print_data(f"\n{conformance_table.summary_text(findings)}")
     if any(violation["replay"] for violation in violations):

@@ -5,14 +5,14 @@ The work is the core's. It is cut into trials, which worker processes make.
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from schedlab import catalogue, values, whole_file
 from schedlab.digests import attributes
 from schedlab.errors import SchedlabError, refuse_unknown
-from schedlab.experiment import sweep
+from schedlab.experiment import sweep, verifier
 from schedlab.experiment.cells import parse_settings
 from schedlab.experiment.definition import in_range
 from schedlab.report.progress import Progress
@@ -25,6 +25,8 @@ TRIES_MAX = 5_000
 SEEDS_MAX = ORDERS_MAX = 10_000_000
 # What is tried unless the user says otherwise.
 SEEDS, SEED, ORDERS = 1_000, 1, 20_000
+# What is asked of a kernel, as a scenario is called.
+VERIFIER = "verifier"
 # What the core calls a property, what people call it, and its unit.
 PROPERTIES = {
     "sound": ("ends, breaks no rule, keeps to CPUs", ""),
@@ -40,7 +42,8 @@ class Checked:
     """A policy, and how much is tried of it. Plain values: workers load their own.
 
     `seeds` random scenarios from `seed` on, and so many `orders` of simultaneous events in each
-    small one; `only` these scenarios by name, or "random". `set_words` are options for `tunables`.
+    small one; `only` these scenarios by name, "random" or "verifier". `set_words` are options for
+    `tunables`. With `verifier`, a kernel is asked whether it takes the policy.
     """
 
     label: str
@@ -52,6 +55,12 @@ class Checked:
     seed: int = SEED
     orders: int = ORDERS
     only: Sequence[str] = ()
+    verifier: bool = True
+
+    @property
+    def asks_kernel(self) -> bool:
+        """Whether a kernel is to be asked."""
+        return self.verifier and (not self.only or VERIFIER in self.only)
 
 
 @dataclass(frozen=True)
@@ -82,17 +91,23 @@ def check(
 ) -> tuple["Findings", list[dict]]:
     """Tries all that a policy must do, and what it promises; gives findings and violations.
 
-    `settings` are tunables as TUNABLE=VALUE, `scope` is seeds, seed, orders and only of `Checked`.
+    `settings` are tunables as TUNABLE=VALUE, `scope` is seeds, seed, orders, only and verifier of
+    `Checked`.
     By default one trial a CPU is made at a time. The files of violated scenarios are written to
     `out`, if it is given. Raises SchedlabError if there is nothing to try, or the policy does not
     begin anywhere.
     """
     checked = _choose(policy, settings, scope)
-    if not (trials := _trials(checked)):
+    trials = _trials(checked)
+    if not trials and not checked.asks_kernel:
         raise SchedlabError("nothing to check", "give --seeds or --orders a number above 0")
     findings = Findings(checked)
     with Progress(len(trials), "trials", quiet) as progress:
         _make(trials, findings, sweep.jobs(jobs), progress)
+        if checked.asks_kernel and not findings.refusal():
+            texts = [text.rpartition("=") for text in settings]
+            bare = [f"{name.rpartition('.')[2]}={value}" for name, _, value in texts]
+            findings.verifier = verifier.ask(policy, bare, lambda text: progress.update(0, text))
     if refusal := findings.refusal():
         refusal = refusal.removeprefix(f"policy {catalogue.stem_of(Path(checked.path))}: ")
         refusal, _, hint = refusal.partition("\nhint: ")
@@ -129,7 +144,7 @@ def _choose(text: str, settings: Sequence[str], scope: Mapping[str, Any]) -> Che
 def _trials(policy: Checked) -> list[Trial]:
     """What is to be tried: scenarios by name, small ones, random ones in pieces."""
     made, small = catalogue.native().check_names()
-    known = [*made, *small, "random"]
+    known = [*made, *small, "random", VERIFIER]
     refuse_unknown("scenario", policy.only, known)
     wanted, seed, orders = policy.only or known, policy.seed, policy.orders
     trials = [Trial(policy, "made", name, seed) for name in made if name in wanted]
@@ -174,6 +189,8 @@ class Findings:
         self.smallest: dict[int, dict] = {}
         # What was not tried, because the policy's runs have no end.
         self.untried: list[Trial] = []
+        # What a kernel says of it, if one was to be asked.
+        self.verifier: verifier.Asked | None = None
 
     def wants(self, trial: Trial) -> bool:
         """Whether a trial is still worth making: a policy whose runs have no end is not tried in
@@ -224,6 +241,9 @@ class Findings:
     def violations(self) -> list[dict]:
         """Everything that is violated: `check`, `what` in a sentence, and whose files to keep."""
         violations, ended_early = [], set()
+        if self.verifier and self.verifier.verdict == "violated":
+            what = f"{self.verifier.kernel}: {self.verifier.what}"
+            violations.append({"check": VERIFIER, "what": what, "files": None, "seed": None})
         for row in self.rows:
             check = row["check"]
             if row["verdict"] != "violated" or check in ended_early:
@@ -249,6 +269,7 @@ class Findings:
             "tunables": self.policy.tunables,
             **attributes(self, "rows", "small", "random"),
             "untried": [trial.say() for trial in self.untried],
+            "verifier": self.verifier and asdict(self.verifier),
             "violations": [
                 {name: v.get(name) for name in ("check", "what", "seed", "again", "replay")}
                 for v in violations
@@ -291,7 +312,7 @@ def _again(violation: Mapping, policy: Checked) -> str:
     words = ["schedlab", "check", policy.given, *policy.set_words, "--only", violation["check"]]
     if violation["seed"] is not None:
         words += ["--seeds", "1", "--seed", str(violation["seed"])]
-    elif violation["files"] is None:
+    elif violation["files"] is None and violation["check"] != VERIFIER:
         words += ["--orders", str(policy.orders)] if policy.orders != ORDERS else []
     else:
         words += ["--seed", str(policy.seed)] if policy.seed != SEED else []

@@ -5,15 +5,20 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich.table import Table
 
-from schedlab.experiment.conformance import PROPERTIES, Findings
+from schedlab.experiment.conformance import PROPERTIES, VERIFIER, Findings
 from schedlab.report.forms import count_text
 from schedlab.report.tables import headed
 
-VERDICTS = {"holds": "holds", "violated": "VIOLATED", "not_promised": "not promised"}
+VERDICTS = {
+    "holds": "holds", "violated": "VIOLATED", "not_promised": "not promised",
+    "not_asked": "not asked",
+}  # fmt: skip
 # What differs where the same mistake is met: a task, as in `worker[7]`, and numbers except those
 # of lines, as in `mine.bpf.c:12`.
 TASK = re.compile(r"\S+\[\d+\]")
 NUMBER = re.compile(r"(?<![:\w])(?:0x[0-9a-f]+|\d[\d.,]*)")
+# Of what a verifier says so many lines are shown, the last.
+LOG_LINES_MAX = 12
 # Of the places in which the same was found so many are named.
 ALIKE_SHOWN_MAX = 5
 
@@ -40,6 +45,9 @@ def findings_table(findings: Findings) -> Table:
         nr_failed = len(random["failed"])
         what = f"{count_text(random['tried'], 'random scenario')}, {nr_failed:,} failed"
         table.add_row("random", what, "", "", "VIOLATED" if nr_failed else "holds")
+    if asked := findings.verifier:
+        what = f"{asked.kernel or 'a kernel'} takes its object"
+        table.add_row(VERIFIER, what, "", "", VERDICTS[asked.verdict])
     return table
 
 
@@ -68,6 +76,8 @@ def violation_lines(findings: Findings, violations: Sequence[Mapping]) -> Iterat
             size += f" {count_text(smallest['nr_cpus'], 'CPU')}"
             cut = ", perhaps not the least" * smallest["is_cut_short"]
             yield f"made smaller: {size}{cut}, after {smallest['tried']} runs"
+        if violation["check"] == VERIFIER:
+            yield from findings.verifier.log.strip().splitlines()[-LOG_LINES_MAX:]
         yield f"again: {violation['again']}"
         if violation["replay"]:
             yield f"replay: {violation['replay']}"
@@ -79,14 +89,19 @@ def violation_lines(findings: Findings, violations: Sequence[Mapping]) -> Iterat
             yield f"the same in: {shown}; {len(others) + 1} times in all"
 
 
-def left_out_text(findings: Findings) -> str | None:
-    """What was not tried, and why; None if all was."""
+def left_out_texts(findings: Findings) -> Iterator[str]:
+    """What was not tried, and why."""
+    asked = findings.verifier
+    if asked and asked.verdict == "not_asked":
+        yield f"no kernel was asked whether it takes the policy: {asked.what}"
+        if asked.hint:
+            yield f"for that: {asked.hint}"
     if not findings.untried:
-        return None
+        return
     nr_random = sum(trial.count for trial in findings.untried if trial.kind == "random")
     names = [trial.name for trial in findings.untried if trial.kind != "random"]
     names += [count_text(nr_random, "random scenario")] if nr_random else []
-    return f"its runs have no end, again and again, so this was left out: {', '.join(names)}"
+    yield f"its runs have no end, again and again, so this was left out: {', '.join(names)}"
 
 
 def summary_text(findings: Findings) -> str:
@@ -95,7 +110,12 @@ def summary_text(findings: Findings) -> str:
     verdicts = [row["verdict"] for row in findings.rows]
     nr_violated = verdicts.count("violated") + sum(bool(scope["failed"]) for scope in small)
     nr_violated += bool(random["failed"])
+    asked = findings.verifier
+    nr_violated += bool(asked and asked.verdict == "violated")
     parts = [f"{nr_violated or 'nothing'} violated"]
+    if asked and asked.verdict == "not_asked":
+        # That alone would promise too much.
+        parts[0] += " that a simulation shows, and no kernel was asked"
     if verdicts:
         several = "1 property" if len(verdicts) == 1 else f"{len(verdicts):,} properties"
         holds, not_promised = (verdicts.count(word) for word in ("holds", "not_promised"))

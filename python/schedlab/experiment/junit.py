@@ -7,7 +7,7 @@ random scenarios. What a policy does not promise was not asked, and is no test.
 from collections.abc import Iterator, Mapping, Sequence
 from xml.etree import ElementTree
 
-from schedlab.experiment.conformance import PROPERTIES, Findings
+from schedlab.experiment.conformance import PROPERTIES, VERIFIER, Findings
 from schedlab.report.forms import count_text
 from schedlab.shown import shown
 
@@ -19,14 +19,14 @@ def junit_text(findings: Findings, violations: Sequence[Mapping]) -> str:
     for violation in violations:
         told.setdefault(violation["check"], []).append(violation)
     cases = [_case(findings, *case, told) for case in _asked(findings)]
-    for trial in findings.untried:
-        case = _element("testcase", classname=findings.policy.label, name=trial.say())
-        case.append(_element("skipped", message="left out: too many runs have no end"))
+    for name, why in _left_out(findings):
+        case = _element("testcase", classname=findings.policy.label, name=name)
+        case.append(_element("skipped", message=why))
         cases.append(case)
     counts = {
         "tests": len(cases),
         "failures": sum(case.find("failure") is not None for case in cases),
-        "skipped": len(findings.untried),
+        "skipped": sum(case.find("skipped") is not None for case in cases),
         "errors": 0,
     }
     suite = _element("testsuite", name=f"schedlab check {findings.policy.given}", **counts)
@@ -48,6 +48,16 @@ def _asked(findings: Findings) -> Iterator[tuple[str, str, bool]]:
     if nr_tried := findings.random["tried"]:
         what = count_text(nr_tried, "random scenario")
         yield "random", what, bool(findings.random["failed"])
+    if (asked := findings.verifier) and asked.verdict != "not_asked":
+        yield VERIFIER, f"{asked.kernel} takes its object", asked.verdict == "violated"
+
+
+def _left_out(findings: Findings) -> Iterator[tuple[str, str]]:
+    """What was not tried, and why."""
+    for trial in findings.untried:
+        yield trial.say(), "left out: too many runs have no end"
+    if findings.verifier and findings.verifier.verdict == "not_asked":
+        yield VERIFIER, findings.verifier.what
 
 
 def _case(

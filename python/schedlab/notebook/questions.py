@@ -311,6 +311,7 @@ def check(
     seeds: int = conformance.SEEDS,
     orders: int = conformance.ORDERS,
     only: Sequence[str] = (),
+    verifier: bool = True,
     tunables: Tunables | None = None,
     processes: int | None = None,
     progress: bool = True,
@@ -318,7 +319,8 @@ def check(
     """Whether a policy does what every policy must, and what it promises; all simulated.
 
     seeds, orders: random scenarios to try, and orders of simultaneous events in each small one
-    only: names of scenarios, or "random"; all if there are none
+    only: names of scenarios, "random" or "verifier"; all if there are none
+    verifier: also ask the newest kernel at hand, in a virtual machine, if it takes the policy
     tunables: values of the policy's tunables
     processes: scenarios at a time; by default one a CPU
     progress: show on a terminal, or in a notebook, how far it is
@@ -328,6 +330,7 @@ def check(
     """
     settings = [f"{name}={text}" for name, text in _texts(tunables or {}).items()]
     tried = {"seeds": _plain(seeds), "orders": _plain(orders), "only": listed(only)}
+    tried["verifier"] = verifier
     found, violations = conformance.check(
         str(policy), settings, **tried, jobs=processes, quiet=not progress
     )

@@ -1,0 +1,86 @@
+"""Whether a kernel takes a policy: asked of the newest one at hand, in a virtual machine.
+
+The simulator sees what a policy does, the kernel's verifier all that it might do. An answer is kept
+in the user's cache by what decides it, so that one object is asked about once.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from schedlab import catalogue, whole_file
+from schedlab.digests import digest_of
+from schedlab.errors import SchedlabError
+from schedlab.experiment import definition, vm
+from schedlab.experiment.cells import Cell, expand
+
+# What a kernel that takes the policy then plays: as little as there is.
+WORKLOAD = {"workload": "counter", "with": {"n": "1", "work": "1ms"}}
+# One CPU is enough to be verified on.
+CPUS = "1"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A kernel's answer: `verdict` is holds, violated or not_asked.
+
+    `kernel` names it, empty where there is none. `what` is why it refuses the policy, or why none
+    was asked; `hint` a way out, and `log` the end of what the verifier said, both perhaps empty.
+    """
+
+    verdict: str
+    kernel: str = ""
+    what: str = ""
+    hint: str = ""
+    log: str = ""
+
+
+def ask(policy: str, settings: Sequence[str], tell: Callable[[str], None]) -> Asked:
+    """Asks whether the newest kernel at hand takes a policy with these tunables (TUNABLE=VALUE).
+    `tell` is told, before a machine boots, which one that is."""
+    try:
+        cell = _cell(policy, settings)
+        path = catalogue.cache_directory() / "verifier" / f"{_digest_of(cell)}.json"
+        if kept := _kept(path):
+            return kept
+        kernel = f"Linux {cell.platform.kernel.release}"
+        tell(f"asking {kernel} whether it takes {cell.policy.label}")
+        answer = _answer(kernel, vm.measure_cell(cell))
+    except (SchedlabError, catalogue.native().NativeError) as error:
+        return Asked("not_asked", what=getattr(error, "message", str(error)), hint=error.hint or "")
+    if answer.verdict != "not_asked":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        whole_file.write(path, json.dumps(asdict(answer)))
+    return answer
+
+
+def _cell(policy: str, settings: Sequence[str]) -> Cell:
+    texts = dict(text.split("=", 1) for text in settings)
+    asked = {"policies": [policy], "vm": definition.VmChoice(None, (CPUS,), False), **WORKLOAD}
+    [cell] = expand(definition.build(asked | {"set": {"": texts} if texts else {}}))
+    return cell
+
+
+def _digest_of(cell: Cell) -> str:
+    """What decides the answer: the object, what is set in it, the kernel, and who loads it."""
+    return digest_of([cell.policy.digest, cell.policy.changed, cell.platform.digest, cell.version])
+
+
+def _kept(path) -> Asked | None:
+    try:
+        return Asked(**json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError):
+        # None is there, or one that is damaged: it is asked again.
+        return None
+
+
+def _answer(kernel: str, outcome: vm.sweep.Outcome) -> Asked:
+    error: Mapping = (outcome.result or {}).get("error") or {}
+    if outcome.fault is not None:
+        return Asked("not_asked", kernel, outcome.fault, outcome.hint or "")
+    if error.get("kind") == "refused":
+        return Asked("violated", kernel, error["message"], error["hint"], error["evidence"])
+    # Who is ejected, or brings no end to a task, was taken before.
+    if not error or error["kind"] in ("ejected", "time_limit"):
+        return Asked("holds", kernel)
+    return Asked("not_asked", kernel, error["message"], error["hint"])
