@@ -5,6 +5,8 @@
 //! an update of the value around it does, loses nothing. A kernel's update leaves both alone
 //! (`copy_map_value`).
 
+mod entries;
+mod queue;
 mod timers;
 
 use crate::instruction::Size;
@@ -14,6 +16,8 @@ use crate::object_file::MapDefinition;
 use crate::program::Elements;
 use crate::room::Room;
 use std::collections::{BTreeMap, VecDeque};
+use entries::Entries;
+use queue::Ring;
 pub use timers::TimerCall;
 use timers::{Places, Timer};
 
@@ -23,8 +27,18 @@ pub mod kind {
     pub const HASH: u32 = 1;
     /// Values by numbers.
     pub const ARRAY: u32 = 2;
-    /// The same, each CPU's own.
+    /// The first, with values of each CPU's own.
+    pub const PERCPU_HASH: u32 = 5;
+    /// The second, with values of each CPU's own.
     pub const PERCPU_ARRAY: u32 = 6;
+    /// A hash that forgets what was used least recently, where it is full.
+    pub const LRU_HASH: u32 = 9;
+    /// The same, with values of each CPU's own.
+    pub const LRU_PERCPU_HASH: u32 = 10;
+    /// Values without keys: the oldest is next.
+    pub const QUEUE: u32 = 22;
+    /// The same: the newest is next.
+    pub const STACK: u32 = 23;
     /// A value for each task.
     pub const TASK_STORAGE: u32 = 29;
 }
@@ -110,10 +124,30 @@ pub struct MapView {
     pub index: u32,
     /// Bytes from one value to the next.
     pub value_stride: u32,
-    /// Bytes from a CPU's values to the next one's.
+    /// Bytes from a CPU's values to the next one's, 0 if they have none of their own.
     pub cpu_stride: u64,
-    /// Where an array's values are, else 0.
+    /// Where the values of an array, a queue or a stack are, else 0.
     pub values: u64,
+}
+
+impl MapView {
+    /// Whether its values are found by keys of any size.
+    pub fn is_hash(&self) -> bool {
+        is_hash(self.kind)
+    }
+
+    /// Whether it makes room by what was used least recently.
+    fn forgets(&self) -> bool {
+        [kind::LRU_HASH, kind::LRU_PERCPU_HASH].contains(&self.kind)
+    }
+}
+
+fn is_hash(kind: u32) -> bool {
+    [kind::HASH, kind::PERCPU_HASH, kind::LRU_HASH, kind::LRU_PERCPU_HASH].contains(&kind)
+}
+
+fn is_per_cpu(kind: u32) -> bool {
+    [kind::PERCPU_HASH, kind::PERCPU_ARRAY, kind::LRU_PERCPU_HASH].contains(&kind)
 }
 
 #[derive(Debug)]
@@ -121,9 +155,13 @@ struct Map {
     view: MapView,
     /// What only strict runs ask.
     watched: Option<Watched>,
+    /// Bytes of a hash's value, those of all CPUs.
+    value_bytes: usize,
     /// Task-storage values that no task uses.
     free: Vec<u64>,
-    entries: BTreeMap<Vec<u8>, u64>,
+    entries: Entries,
+    /// What a queue or stack holds.
+    ring: Ring,
     /// Values of deleted keys, oldest first. A program may read one until its operation ends, as
     /// under RCU; the oldest are used again.
     deleted: VecDeque<u64>,
@@ -250,10 +288,11 @@ impl Maps {
     /// sizes of what is in each. No value was made before but those of arrays.
     pub fn watch(&mut self, number: usize, name: &str, members: Vec<(u64, u64)>, nr_cpus: usize) {
         let map = &mut self.maps[number];
-        let copies = if map.view.kind == kind::PERCPU_ARRAY { nr_cpus } else { 1 };
+        let copies = if map.view.cpu_stride > 0 { nr_cpus } else { 1 };
         let count = u64::from(map.view.max_entries) * copies as u64;
         map.watched = Some(Watched { name: name.to_owned(), members });
-        if map.view.values != 0 {
+        // No program has the address of a value of a queue.
+        if map.view.values != 0 && map.view.key_size > 0 {
             self.chunks.insert(map.view.values, (number, count));
         }
     }
@@ -301,10 +340,12 @@ impl Maps {
         }
     }
 
-    /// The address of the value that a hash has for the key at an address, or 0.
-    pub fn lookup(&self, memory: &Memory, map: usize, key: u64) -> u64 {
-        let map = &self.maps[map];
-        map.entries.get(map.key(memory, key)).copied().unwrap_or(0)
+    /// The address of the value that a hash has for the key at an address, that of a CPU where each
+    /// has its own, or 0.
+    pub fn lookup(&mut self, memory: &Memory, map: usize, key: u64, cpu: u64) -> u64 {
+        let map = &mut self.maps[map];
+        let key = memory.bytes(key, map.view.key_size.into()).expect(CHECKED);
+        map.entries.find(key).map_or(0, |value| value + cpu * map.view.cpu_stride)
     }
 
     /// Sets the value for a key, both at their addresses; 0 or a negative error number.
@@ -323,16 +364,20 @@ impl Maps {
         const NOEXIST: u64 = 1;
         const EXIST: u64 = 2;
         const LOCK: u64 = 4;
-        if flags & !LOCK > EXIST {
+        if flags & !LOCK > EXIST || self.is_queue(map) {
             return -errno::EINVAL;
         }
-        let there = self.lookup(memory, map, key);
+        let is_hash = self.maps[map].view.is_hash();
+        let there = if is_hash { self.lookup(memory, map, key, cpu as u64) } else { 0 };
         let (number, map) = (map, &mut self.maps[map]);
-        let is_hash = map.view.kind == kind::HASH;
+        let of_cpu = cpu as u64 * map.view.cpu_stride;
         let to = match (is_hash, there, flags & !LOCK) {
             (true, 0, EXIST) => return -errno::ENOENT,
             (true, 1.., NOEXIST) => return -errno::EEXIST,
-            (true, 0, _) => map.add_entry((memory, room), key, number, &mut self.chunks),
+            (true, 0, _) => match map.add_entry((memory, room), key, number, &mut self.chunks) {
+                0 => 0,
+                begin => begin + of_cpu,
+            },
             (true, 1.., _) => there,
             (false, ..) => {
                 let index = memory.load(key, Size::Word).expect(CHECKED);
@@ -353,10 +398,11 @@ impl Maps {
     /// Removes the key at an address from a hash; 0 or a negative error number.
     pub fn delete(&mut self, memory: &Memory, map: usize, key: u64) -> i32 {
         let map = &mut self.maps[map];
-        if map.view.kind != kind::HASH {
+        if !map.view.is_hash() {
             return -errno::EINVAL;
         }
-        match map.entries.remove(map.key(memory, key)) {
+        let key = memory.bytes(key, map.view.key_size.into()).expect(CHECKED);
+        match map.entries.remove(key) {
             Some(value) => {
                 map.deleted.push_back(value);
                 0
@@ -381,7 +427,7 @@ fn stride_of(kind: u32, value_size: usize) -> usize {
 fn what_no_kernel_makes(declaration: &MapDefinition) -> Option<String> {
     let &MapDefinition { kind, key_bytes: key_size, value_bytes: value_size, .. } = declaration;
     let (entries, flags) = (declaration.entries_max, declaration.flags);
-    if kind == kind::HASH && !(1..=KEY_BYTES_MAX).contains(&key_size) {
+    if is_hash(kind) && !(1..=KEY_BYTES_MAX).contains(&key_size) {
         let range = format!("1 to {KEY_BYTES_MAX}");
         return Some(format!("keys of {key_size} bytes; as in a kernel, a hash's have {range}"));
     }
@@ -389,7 +435,16 @@ fn what_no_kernel_makes(declaration: &MapDefinition) -> Option<String> {
     if is_indexed && key_size != INDEX_BYTES {
         return Some(format!("keys of {key_size} bytes; as in a kernel, only a hash's have not 4"));
     }
-    let is_known = is_indexed || kind == kind::HASH;
+    let is_queue = [kind::QUEUE, kind::STACK].contains(&kind);
+    if is_queue && key_size != 0 {
+        return Some(format!("keys of {key_size} bytes; as in a kernel, a queue has none"));
+    }
+    let forgets = [kind::LRU_HASH, kind::LRU_PERCPU_HASH].contains(&kind);
+    if forgets && flags & NO_PREALLOC != 0 {
+        let why = "as in a kernel, a hash that forgets is made without BPF_F_NO_PREALLOC";
+        return Some(format!("flags {flags:#x}; {why}"));
+    }
+    let is_known = is_indexed || is_hash(kind) || is_queue;
     if kind == kind::TASK_STORAGE && value_size > STORAGE_BYTES_MAX {
         let most = format!("as in a kernel, task storage's have {STORAGE_BYTES_MAX} at the most");
         return Some(format!("values of {value_size} bytes; {most}"));
@@ -419,13 +474,13 @@ impl Map {
         let stride = stride_of(declaration.kind, declaration.value_bytes as usize);
         let entries = declaration.entries_max as usize;
         let copies = match declaration.kind {
-            kind::ARRAY => 1,
+            kind::ARRAY | kind::QUEUE | kind::STACK => 1,
             kind::PERCPU_ARRAY => nr_cpus,
-            kind::HASH | kind::TASK_STORAGE => 0,
+            kind if is_hash(kind) || kind == kind::TASK_STORAGE => 0,
             other => {
                 let reason = format!(
-                    "type {}; known are arrays (2), per-CPU arrays (6), hashes (1) and task \
-                     storage (29)",
+                    "type {}; known are arrays (2, 6), hashes (1, 5, 9, 10), queues (22), stacks \
+                     (23) and task storage (29)",
                     map_kind_name(other)
                 );
                 return Err(UnknownMap { is_of_unknown_kind: true, ..refused(reason) });
@@ -437,8 +492,8 @@ impl Map {
             let times = if copies == 1 { String::new() } else { format!(", {copies} times") };
             refused(format!("no room for {entries} values of {stride} bytes{times}"))
         })?;
-        let per_cpu = declaration.kind == kind::PERCPU_ARRAY;
         let values = if copies == 0 { 0 } else { values };
+        let of_cpu = if is_hash(declaration.kind) { stride } else { stride * entries };
         let view = MapView {
             kind: declaration.kind,
             key_size: declaration.key_bytes,
@@ -446,21 +501,18 @@ impl Map {
             max_entries: declaration.entries_max,
             index: 0,
             value_stride: stride as u32,
-            cpu_stride: if per_cpu { (stride * entries) as u64 } else { 0 },
+            cpu_stride: if is_per_cpu(declaration.kind) { of_cpu as u64 } else { 0 },
             values,
         };
         Ok(Map {
+            entries: Entries::new(view.forgets()),
+            ring: Ring::default(),
+            value_bytes: if is_per_cpu(view.kind) { stride * nr_cpus } else { stride },
             view,
             watched: None,
             free: Vec::new(),
-            entries: BTreeMap::new(),
             deleted: VecDeque::new(),
         })
-    }
-
-    /// The key at an address.
-    fn key<'a>(&self, memory: &'a Memory, key: u64) -> &'a [u8] {
-        memory.bytes(key, self.view.key_size.into()).expect(CHECKED)
     }
 
     /// A value for a task; 0 if there is no room.
@@ -504,19 +556,20 @@ impl Map {
         chunks: &mut Chunks,
     ) -> u64 {
         if self.entries.len() >= self.view.max_entries as usize {
-            return 0;
+            let Some(value) = self.entries.forget() else { return 0 };
+            self.deleted.push_back(value);
         }
-        let key = self.key(memory, key).to_vec();
-        let bytes = self.view.value_stride as usize;
+        let key = memory.bytes(key, self.view.key_size.into()).expect(CHECKED).to_vec();
+        let bytes = self.value_bytes;
         let spared = self.deleted.len() > DELETED_SPARED;
         let oldest = if spared { self.deleted.pop_front() } else { None };
         let wanted = bytes + key.len() + ENTRY_BYTES;
         let Some(value) = oldest.or_else(|| room.take(wanted, 8, false)) else { return 0 };
         if self.watched.is_some() {
-            chunks.insert(value, (number, 1));
+            chunks.insert(value, (number, (bytes / self.view.value_stride as usize) as u64));
         }
         memory.bytes_mut(value, bytes as u64).expect("a value of this map").fill(0);
-        self.entries.insert(key, value);
+        self.entries.add(key, value);
         value
     }
 

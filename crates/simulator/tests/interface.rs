@@ -11,3 +11,15 @@ fn a_policy_that_says_every_word_of_the_interface_runs_to_the_end() {
     assert_eq!(result.status, Status::Completed, "{:?}", result.error);
     assert!(result.messages > 0 && result.switches > result.nr_tasks);
 }
+
+/// The policy asks its maps when it begins, and ends by the line of what is wrong; a kernel judges
+/// the same file in `tests/policies/test_maps.py`.
+#[test]
+fn maps_of_each_kind_answer_as_a_kernels() {
+    let workload = shipped_workload("hackbench", &[("groups", "1"), ("loops", "5")]);
+    let policy = compile("tests/interface/maps.bpf.c");
+    for machine in ["osdl-1", "osdl-4"] {
+        let result = attempt(&policy, &shipped_machine(machine), &workload, 1);
+        assert_eq!(result.status, Status::Completed, "{:?}", result.error);
+    }
+}

@@ -116,7 +116,12 @@ enum {
 /* enum bpf_map_type, the part that policies use. */
 #define BPF_MAP_TYPE_HASH 1
 #define BPF_MAP_TYPE_ARRAY 2
+#define BPF_MAP_TYPE_PERCPU_HASH 5
 #define BPF_MAP_TYPE_PERCPU_ARRAY 6
+#define BPF_MAP_TYPE_LRU_HASH 9
+#define BPF_MAP_TYPE_LRU_PERCPU_HASH 10
+#define BPF_MAP_TYPE_QUEUE 22
+#define BPF_MAP_TYPE_STACK 23
 #define BPF_MAP_TYPE_TASK_STORAGE 29
 #define BPF_ANY 0
 #define BPF_NOEXIST 1

@@ -81,6 +81,13 @@ fn value_of_cpu(
     cpu: u64,
 ) -> Result<u64, Stop> {
     check_key(run, map, address)?;
+    if view(run, map).is_hash() {
+        if cpu >= run.host.nr_cpu_ids().into() {
+            return Ok(0);
+        }
+        let (memory, kernel) = run.memory_and_host();
+        return Ok(kernel.policy.maps.lookup(memory, map, address, cpu));
+    }
     let map = view(run, map);
     if map.key_size != 4 {
         return Err(refused("a map whose values have no numbers is asked for one".to_owned()));
@@ -94,11 +101,6 @@ fn value_of_cpu(
 
 pub(super) fn lookup(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let map = map(run, given[0])?;
-    if view(run, map).kind == kind::HASH {
-        check_key(run, map, given[1])?;
-        let (memory, kernel) = run.memory_and_host();
-        return Ok(kernel.policy.maps.lookup(memory, map, given[1]));
-    }
     let cpu = run.host.here() as u64;
     value_of_cpu(run, map, given[1], cpu)
 }
@@ -127,6 +129,40 @@ pub(super) fn delete(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, 
     check_key(run, map, given[1])?;
     let (memory, kernel) = run.memory_and_host();
     Ok(kernel.policy.maps.delete(memory, map, given[1]) as u64)
+}
+
+/// The number of a queue or stack, the only maps whose values have no keys.
+fn queue(run: &Calling<'_, '_>, token: u64) -> Result<usize, Stop> {
+    let map = map(run, token)?;
+    if run.host.policy.maps.is_queue(map) {
+        return Ok(map);
+    }
+    Err(refused("a map that is no queue is asked for what is next".to_owned()))
+}
+
+pub(super) fn push(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let [token, value, flags, ..] = given;
+    let map = queue(run, token)?;
+    check_members(run, map, value)?;
+    let bytes = view(run, map).value_size as usize;
+    at(run, value, bytes, 1, Touch::Read)?;
+    count(run, bytes);
+    let (memory, kernel) = run.memory_and_host();
+    Ok(kernel.policy.maps.push(memory, map, value, flags) as u64)
+}
+
+/// Gives what is next, and takes it away if it is popped.
+pub(super) fn next(
+    run: &mut Calling<'_, '_>,
+    given: [u64; 5],
+    is_popped: bool,
+) -> Result<u64, Stop> {
+    let map = queue(run, given[0])?;
+    let bytes = view(run, map).value_size as usize;
+    at(run, given[1], bytes, 1, Touch::Write)?;
+    count(run, bytes);
+    let (memory, kernel) = run.memory_and_host();
+    Ok(kernel.policy.maps.take(memory, map, given[1], is_popped) as u64)
 }
 
 pub(super) fn exchange(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
