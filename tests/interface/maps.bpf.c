@@ -50,6 +50,19 @@ struct {
 	__type(value, u32);
 } forgets_of_cpus SEC(".maps");
 
+struct inner {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, ENTRIES);
+	__type(value, u32);
+} first SEC(".maps"), third SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 3);
+	__type(key, u32);
+	__array(values, struct inner);
+} by_number SEC(".maps") = {.values = {[0] = &first, [2] = &third}};
+
 /* Tasks that wait, by their pids. */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
@@ -158,6 +171,21 @@ static s32 ask_hash_of_cpus(void)
 	return 0;
 }
 
+static s32 ask_maps_of_maps(void)
+{
+	u32 number = 2, value = 17, got;
+	void *inner = bpf_map_lookup_elem(&by_number, &number);
+
+	EXPECT(inner && bpf_map_push_elem(inner, &value, BPF_ANY) == 0);
+	EXPECT(bpf_map_pop_elem(&first, &got) == -ENOENT);
+	EXPECT(bpf_map_pop_elem(&third, &got) == 0 && got == 17);
+	number = 1;
+	EXPECT(!bpf_map_lookup_elem(&by_number, &number));
+	number = 3;
+	EXPECT(!bpf_map_lookup_elem(&by_number, &number));
+	return 0;
+}
+
 void BPF_STRUCT_OPS(maps_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	s32 pid = p->pid;
@@ -188,6 +216,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(maps_init)
 		err = ask_stack();
 	if (!err)
 		err = ask_what_forgets();
+	if (!err)
+		err = ask_maps_of_maps();
 	return err ? err : ask_hash_of_cpus();
 }
 

@@ -15,9 +15,9 @@ use crate::memory::Memory;
 use crate::object_file::MapDefinition;
 use crate::program::Elements;
 use crate::room::Room;
-use std::collections::{BTreeMap, VecDeque};
 use entries::Entries;
 use queue::Ring;
+use std::collections::{BTreeMap, VecDeque};
 pub use timers::TimerCall;
 use timers::{Places, Timer};
 
@@ -35,6 +35,10 @@ pub mod kind {
     pub const LRU_HASH: u32 = 9;
     /// The same, with values of each CPU's own.
     pub const LRU_PERCPU_HASH: u32 = 10;
+    /// Maps by numbers.
+    pub const ARRAY_OF_MAPS: u32 = 12;
+    /// Maps by keys.
+    pub const HASH_OF_MAPS: u32 = 13;
     /// Values without keys: the oldest is next.
     pub const QUEUE: u32 = 22;
     /// The same: the newest is next.
@@ -146,6 +150,10 @@ fn is_hash(kind: u32) -> bool {
     [kind::HASH, kind::PERCPU_HASH, kind::LRU_HASH, kind::LRU_PERCPU_HASH].contains(&kind)
 }
 
+fn is_of_maps(kind: u32) -> bool {
+    [kind::ARRAY_OF_MAPS, kind::HASH_OF_MAPS].contains(&kind)
+}
+
 fn is_per_cpu(kind: u32) -> bool {
     [kind::PERCPU_HASH, kind::PERCPU_ARRAY, kind::LRU_PERCPU_HASH].contains(&kind)
 }
@@ -162,6 +170,8 @@ struct Map {
     entries: Entries,
     /// What a queue or stack holds.
     ring: Ring,
+    /// Of a map of maps what stands for each, by key.
+    inner: BTreeMap<u32, u64>,
     /// Values of deleted keys, oldest first. A program may read one until its operation ends, as
     /// under RCU; the oldest are used again.
     deleted: VecDeque<u64>,
@@ -235,6 +245,7 @@ impl Maps {
                 maps.storages.push(maps.maps.len());
                 nr_storages += 1;
             }
+            map.inner = inner_maps(declaration, declared)?;
             maps.maps.push(map);
         }
         Ok(maps)
@@ -348,6 +359,12 @@ impl Maps {
         map.entries.find(key).map_or(0, |value| value + cpu * map.view.cpu_stride)
     }
 
+    /// What stands for the map that a map of maps has for a key, or 0; `None` of any other map.
+    pub fn inner(&self, map: usize, key: u32) -> Option<u64> {
+        let map = &self.maps[map];
+        is_of_maps(map.view.kind).then(|| map.inner.get(&key).copied().unwrap_or(0))
+    }
+
     /// Sets the value for a key, both at their addresses; 0 or a negative error number.
     ///
     /// # Panics
@@ -364,7 +381,7 @@ impl Maps {
         const NOEXIST: u64 = 1;
         const EXIST: u64 = 2;
         const LOCK: u64 = 4;
-        if flags & !LOCK > EXIST || self.is_queue(map) {
+        if flags & !LOCK > EXIST || self.is_queue(map) || self.inner(map, 0).is_some() {
             return -errno::EINVAL;
         }
         let is_hash = self.maps[map].view.is_hash();
@@ -423,6 +440,27 @@ fn stride_of(kind: u32, value_size: usize) -> usize {
     }
 }
 
+/// What stands for each map in a map of maps, by key.
+fn inner_maps(
+    of: &MapDefinition,
+    declared: &[MapDefinition],
+) -> Result<BTreeMap<u32, u64>, UnknownMap> {
+    let mut inner = BTreeMap::new();
+    for &(key, map) in &of.inner {
+        let kind = declared[map].kind;
+        if !is_of_maps(of.kind) || key >= of.entries_max {
+            let reason = format!("a map with number {key} inside, for which it has no place");
+            return Err(UnknownMap::new(of, reason));
+        }
+        if is_of_maps(kind) || kind == kind::TASK_STORAGE {
+            let reason = format!("{} inside; no kernel takes it there", declared[map].name);
+            return Err(UnknownMap::new(of, reason));
+        }
+        inner.insert(key, array_token(map));
+    }
+    Ok(inner)
+}
+
 /// What is wrong with the sizes of a map of a kind that is known here.
 fn what_no_kernel_makes(declaration: &MapDefinition) -> Option<String> {
     let &MapDefinition { kind, key_bytes: key_size, value_bytes: value_size, .. } = declaration;
@@ -432,6 +470,11 @@ fn what_no_kernel_makes(declaration: &MapDefinition) -> Option<String> {
         return Some(format!("keys of {key_size} bytes; as in a kernel, a hash's have {range}"));
     }
     let is_indexed = [kind::ARRAY, kind::PERCPU_ARRAY, kind::TASK_STORAGE].contains(&kind);
+    if is_of_maps(kind) {
+        let why = || format!("keys of {key_size} bytes and {entries} entries; here a map of maps");
+        return (key_size != INDEX_BYTES || entries == 0)
+            .then(|| format!("{} has keys of 4 and at least one", why()));
+    }
     if is_indexed && key_size != INDEX_BYTES {
         return Some(format!("keys of {key_size} bytes; as in a kernel, only a hash's have not 4"));
     }
@@ -476,11 +519,11 @@ impl Map {
         let copies = match declaration.kind {
             kind::ARRAY | kind::QUEUE | kind::STACK => 1,
             kind::PERCPU_ARRAY => nr_cpus,
-            kind if is_hash(kind) || kind == kind::TASK_STORAGE => 0,
+            kind if is_hash(kind) || is_of_maps(kind) || kind == kind::TASK_STORAGE => 0,
             other => {
                 let reason = format!(
-                    "type {}; known are arrays (2, 6), hashes (1, 5, 9, 10), queues (22), stacks \
-                     (23) and task storage (29)",
+                    "type {}; known are arrays (2, 6), hashes (1, 5, 9, 10), both of maps (12, 13), \
+                     queues (22), stacks (23) and task storage (29)",
                     map_kind_name(other)
                 );
                 return Err(UnknownMap { is_of_unknown_kind: true, ..refused(reason) });
@@ -507,6 +550,7 @@ impl Map {
         Ok(Map {
             entries: Entries::new(view.forgets()),
             ring: Ring::default(),
+            inner: BTreeMap::new(),
             value_bytes: if is_per_cpu(view.kind) { stride * nr_cpus } else { stride },
             view,
             watched: None,

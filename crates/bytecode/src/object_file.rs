@@ -37,6 +37,7 @@ const R_BPF_64_64: u32 = 1;
 const R_BPF_64_ABS64: u32 = 2;
 const R_BPF_64_32: u32 = 10;
 
+const POINTER_BYTES: u64 = 8;
 const MAPS_SECTION: &str = ".maps";
 const LICENCE_SECTION: &str = "license";
 /// What stands before the name of a section that a loader takes only if it is asked to.
@@ -143,6 +144,10 @@ pub struct MapDefinition {
     pub flags: u32,
     /// The type of its values; 0 if it does not say.
     pub value_type: TypeId,
+    /// Where the list of maps begins that a map of maps begins with, in bytes from its own begin.
+    pub values_at: Option<u64>,
+    /// That list: keys, and the numbers of maps.
+    pub inner: Vec<(u32, usize)>,
 }
 
 /// A section of variables.
@@ -388,7 +393,10 @@ impl<'a> Reading<'a> {
 
     fn references(&mut self, object: &mut Object) -> Result<(), ObjectError> {
         for section in self.file.sections() {
-            // As in libbpf, pointers that variables begin with stay null, and maps in maps empty.
+            if matches!(self.places.get(&section.index().0), Some(Place::Maps)) {
+                self.inner_maps(object, &section)?;
+            }
+            // As in libbpf, pointers that variables begin with stay null.
             let Some(&Place::Code(code)) = self.places.get(&section.index().0) else { continue };
             for (at, relocation) in section.relocations() {
                 let kind = kind_of(&relocation);
@@ -412,6 +420,27 @@ impl<'a> Reading<'a> {
                 })?;
                 object.code[code].references.insert(slot, reference);
             }
+        }
+        Ok(())
+    }
+
+    /// The maps that maps of maps begin with.
+    fn inner_maps(&self, object: &mut Object, section: &Section<'_>) -> Result<(), ObjectError> {
+        for (at, relocation) in section.relocations() {
+            let kind = kind_of(&relocation);
+            let name = || section.name().unwrap_or_default().to_owned();
+            let refused = || ObjectError::Relocation { section: name(), at, kind };
+            let RelocationTarget::Symbol(index) = relocation.target() else {
+                return Err(refused());
+            };
+            let offset = self.file.symbol_by_index(index)?.address();
+            let inner = object.maps.binary_search_by_key(&offset, |map| map.offset);
+            let outer = object.maps.partition_point(|map| map.offset <= at).checked_sub(1);
+            let (inner, outer) = (inner.map_err(|_| refused())?, outer.ok_or_else(refused)?);
+            let map = &mut object.maps[outer];
+            let within = map.values_at.and_then(|values| (at - map.offset).checked_sub(values));
+            let key = within.and_then(|bytes| u32::try_from(bytes / POINTER_BYTES).ok());
+            map.inner.push((key.ok_or_else(refused)?, inner));
         }
         Ok(())
     }
@@ -554,12 +583,17 @@ fn map_definition(
         entries_max: 0,
         flags: 0,
         value_type: 0,
+        values_at: None,
+        inner: Vec::new(),
     };
     for member in members {
         let refused = || ObjectError::Map { name: name.to_owned(), member: member.name.clone() };
-        // Where the map is to be found by others, which is nobody's concern here, and what a map of
-        // maps begins with: its kind says that it is one.
-        if matches!(&member.name[..], "pinning" | "numa_node" | "map_extra" | "values") {
+        // Where the map is to be found by others, which is nobody's concern here.
+        if matches!(&member.name[..], "pinning" | "numa_node" | "map_extra") {
+            continue;
+        }
+        if member.name == "values" {
+            map.values_at = Some(u64::from(member.bit_offset) / 8);
             continue;
         }
         let Type::Pointer { to } = btf.resolve(member.of)?.1 else {

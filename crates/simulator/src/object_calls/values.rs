@@ -101,6 +101,11 @@ fn value_of_cpu(
 
 pub(super) fn lookup(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let map = map(run, given[0])?;
+    if run.host.policy.maps.inner(map, 0).is_some() {
+        check_key(run, map, given[1])?;
+        let key = run.memory().load(given[1], Size::Word).expect("a key that was looked at");
+        return Ok(run.host.policy.maps.inner(map, key as u32).unwrap_or(0));
+    }
     let cpu = run.host.here() as u64;
     value_of_cpu(run, map, given[1], cpu)
 }
