@@ -120,11 +120,6 @@ impl Agenda {
         (When { at_ns: (key >> 64) as u64, turn: key as u64 - place }, place as usize)
     }
 
-    /// Whether this event of `place` is the earliest.
-    pub fn is_first(&self, place: usize, when: When) -> bool {
-        self.first == when.rank() | place as u128
-    }
-
     /// Whether everything happens after `when`.
     pub fn is_after(&self, when: When) -> bool {
         self.first >= when.rank() + u128::from(PLACES_MAX)

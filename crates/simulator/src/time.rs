@@ -87,12 +87,6 @@ impl Time {
         self.agenda.set(cpu, when);
     }
 
-    /// Whether nothing happens before this, which is a CPU's.
-    #[inline]
-    pub fn is_first(&self, cpu: usize, when: When) -> bool {
-        self.agenda.is_first(cpu, when)
-    }
-
     /// Whether everything happens after `when`.
     #[inline]
     pub fn is_after(&self, when: When) -> bool {
