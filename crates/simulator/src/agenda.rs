@@ -102,6 +102,7 @@ impl Agenda {
     }
 
     /// Sets the next event of a CPU. O(log CPUs).
+    #[inline(always)]
     pub fn set(&mut self, cpu: usize, when: When) {
         self.next.set(cpu, when.rank() | cpu as u128);
         self.first = self.next.first().min(self.timers);

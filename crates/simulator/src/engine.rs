@@ -263,20 +263,21 @@ impl Kernel<'_> {
     /// Lets the active CPU go on from the end of an operation or an interruption.
     fn advance(&mut self) {
         let cpu = self.core.here();
-        if !self.core.recorder.has_failed() {
-            if self.core.cpus[cpu].need_resched && !self.is_waking_others() {
-                self.pick();
-            }
-            if let Some(task) = self.core.cpus[cpu].current
-                && let Some((activity, takes_ns)) = self.begin_operation(cpu, task)
-            {
-                let time = &mut self.core.time;
-                let ends = time.turn(time.now_ns().saturating_add(takes_ns));
-                let state = &mut self.core.cpus[cpu];
-                (state.activity, state.ends) = (activity, ends);
-            }
+        if self.core.recorder.has_failed() {
+            return self.core.publish(cpu);
         }
-        self.core.publish(cpu);
+        if self.core.cpus[cpu].need_resched && !self.is_waking_others() {
+            self.pick();
+        }
+        let Some(task) = self.core.cpus[cpu].current else { return self.core.publish(cpu) };
+        let Some((activity, takes_ns)) = self.begin_operation(cpu, task) else {
+            return self.core.publish(cpu);
+        };
+        let time = &mut self.core.time;
+        let ends = time.turn(time.now_ns().saturating_add(takes_ns));
+        let state = &mut self.core.cpus[cpu];
+        (state.activity, state.ends) = (activity, ends);
+        time.set_next(cpu, state.next_event());
     }
 
     /// Lets the active CPU pick a task, or go if it is to go offline.

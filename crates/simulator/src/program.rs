@@ -117,9 +117,10 @@ impl Kernel<'_> {
         }
         match *state.program.get(state.pc as usize).unwrap_or(&Op::Exit) {
             Op::Run(_) => {
-                if state.left > 0 {
-                    return Outcome::Goes;
+                if state.left == 0 {
+                    state.next_operation();
                 }
+                return Outcome::Goes;
             }
             Op::Send { channel, bytes } => return self.send(task, channel, bytes),
             Op::Recv { channel, bytes } => return self.receive(task, channel, bytes),
@@ -209,16 +210,16 @@ impl Kernel<'_> {
 
     /// Wakes up the first of those whom an operation still has to wake, if there is one.
     fn wake_next(&mut self, task: TaskId) {
-        let state = self.core.tasks.state_mut(task);
-        if state.to_wake > 0 {
-            state.to_wake -= 1;
+        if self.core.tasks.state(task).to_wake > 0 {
             self.wake_one(task);
         }
         self.end_if_all_are_awake(task);
     }
 
+    /// Wakes up the first of those whom an operation still has to wake.
     fn wake_one(&mut self, task: TaskId) {
         let state = self.core.tasks.state_mut(task);
+        state.to_wake -= 1;
         match state.program[state.pc as usize] {
             Op::WakeAll { gate } => {
                 if let Some(waiter) = self.programs.gate_mut(gate).waiters.pop_front() {
@@ -243,6 +244,7 @@ impl Kernel<'_> {
     }
 
     /// Ends an operation that wakes others, or the present read of it, when it has woken all.
+    #[inline]
     fn end_if_all_are_awake(&mut self, task: TaskId) {
         let state = self.core.tasks.state_mut(task);
         if state.to_wake > 0 {
@@ -251,7 +253,7 @@ impl Kernel<'_> {
             // A short read goes back to the kernel with a new system call.
             state.phase = FIRST_TRY;
         } else {
-            self.next_operation(task);
+            state.next_operation();
         }
     }
 

@@ -83,6 +83,7 @@ impl Time {
     }
 
     /// Sets what is the next of a CPU.
+    #[inline(always)]
     pub fn set_next(&mut self, cpu: usize, when: When) {
         self.agenda.set(cpu, when);
     }

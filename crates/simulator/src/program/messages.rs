@@ -89,7 +89,8 @@ impl Kernel<'_> {
             self.core.recorder.message();
         }
         let drained = channel.used_bytes <= u64::from(channel.spec.wake_senders_at_bytes);
-        state.to_wake = if drained { channel.senders.len() as u32 } else { 0 };
+        let to_wake = if drained { channel.senders.len() as u32 } else { 0 };
+        state.to_wake = to_wake;
         state.last_to_wake = channel.nr_blocked;
         if channel.content_bytes > 0
             && let Some(next) = channel.receivers.pop_front()
@@ -97,10 +98,10 @@ impl Kernel<'_> {
             // There is more than this task wanted.
             let sync = self.programs.sync_of(index);
             self.core.wake_up(next, WAKE_TTWU | sync);
-            self.end_if_all_are_awake(task);
-        } else {
-            self.wake_next(task);
+        } else if to_wake > 0 {
+            self.wake_one(task);
         }
+        self.end_if_all_are_awake(task);
         Outcome::Goes
     }
 }
