@@ -1,12 +1,13 @@
 //! The main loop: takes events in their order and lets CPUs act on them.
 
 use crate::agenda::{NEVER_NS, When};
+use crate::core::Core;
 use crate::cpu::{Activity, Await, Spent};
 use crate::failure::{FailureKind, told_number};
 use crate::flags::{WAKE_FORK, WAKE_TTWU};
 use crate::kernel::Kernel;
 use crate::operations::Operation;
-use crate::place::Place;
+use crate::place::{Place, TaskId};
 use crate::program::Outcome;
 use crate::record::RecordError;
 use crate::recorder::{RunResult, Status};
@@ -31,7 +32,7 @@ impl Kernel<'_> {
             if when.at_ns > self.until_ns {
                 break;
             }
-            if when == When::NEVER || self.is_deadlocked() {
+            if when.at_ns == NEVER_NS || self.is_deadlocked() {
                 self.report_deadlock();
                 break;
             }
@@ -87,16 +88,23 @@ impl Kernel<'_> {
 
     /// What comes to a CPU; whether that goes on with its task, and whether it was a tick.
     fn cpu_event(&mut self, cpu: usize, when: When) -> (bool, bool) {
-        let state = &mut self.core.cpus[cpu];
+        let Core { cpus, tasks, time, .. } = &mut self.core;
+        let state = &mut cpus[cpu];
         if when != state.ends {
             return self.interruption(cpu, when);
         }
-        state.ends = When::NEVER;
-        self.core.enter(cpu, when.at_ns);
-        self.conclude(cpu);
+        let computed = state.account(when.at_ns);
+        let task = state.current.expect("an operation belongs to a task");
+        (state.activity, state.ends) = (Activity::Syscall, When::NEVER);
+        if computed > 0 {
+            tasks.state_mut(task).compute(computed);
+        }
+        time.begin(cpu, when.at_ns);
+        self.conclude(task);
         (true, false)
     }
 
+    /// What comes to a CPU from outside.
     #[inline(never)]
     fn interruption(&mut self, cpu: usize, when: When) -> (bool, bool) {
         let state = &mut self.core.cpus[cpu];
@@ -266,10 +274,13 @@ impl Kernel<'_> {
         if self.core.recorder.has_failed() {
             return self.core.publish(cpu);
         }
-        if self.core.cpus[cpu].need_resched && !self.is_waking_others() {
+        let state = &self.core.cpus[cpu];
+        let mut current = state.current;
+        if state.need_resched && !self.is_waking_others() {
             self.pick();
+            current = self.core.cpus[cpu].current;
         }
-        let Some(task) = self.core.cpus[cpu].current else { return self.core.publish(cpu) };
+        let Some(task) = current else { return self.core.publish(cpu) };
         let Some((activity, takes_ns)) = self.begin_operation(cpu, task) else {
             return self.core.publish(cpu);
         };
@@ -290,10 +301,7 @@ impl Kernel<'_> {
     }
 
     /// The effect of the operation that has just ended on the active CPU.
-    fn conclude(&mut self, cpu: usize) {
-        let state = &mut self.core.cpus[cpu];
-        let task = state.current.expect("an operation belongs to a task");
-        state.activity = Activity::Syscall;
+    fn conclude(&mut self, task: TaskId) {
         match self.finish_operation(task) {
             Outcome::Goes => {}
             Outcome::Blocks => {

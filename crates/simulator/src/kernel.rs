@@ -28,7 +28,7 @@ pub struct Kernel<'a> {
     /// What tasks do.
     pub programs: Programs<'a>,
     /// Which of several CPUs goes first, if that is chosen.
-    pub choices: Option<Choices>,
+    pub choices: Option<Box<Choices>>,
     /// Nothing happens after this time.
     pub until_ns: u64,
 }
@@ -64,7 +64,7 @@ impl<'a> Kernel<'a> {
         Ok(Box::new(Kernel {
             core,
             programs: Programs::new(workload, machine.sync_wakeups_for(name), options.seed),
-            choices: options.choices.clone().map(Choices::of),
+            choices: options.choices.clone().map(Choices::of).map(Box::new),
             until_ns: options.until_ns.unwrap_or(NEVER_NS),
         }))
     }
