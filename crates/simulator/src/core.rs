@@ -63,6 +63,7 @@ impl Core<'_> {
     // ---- time -------------------------------------------------------------------------------
 
     /// Makes `cpu` the active one at `at_ns` and accounts for what it did so far.
+    #[inline]
     pub fn enter(&mut self, cpu: usize, at_ns: u64) {
         self.account(cpu, at_ns);
         self.time.begin(cpu, at_ns);
