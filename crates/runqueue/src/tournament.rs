@@ -35,10 +35,14 @@ impl<K: Ord + Copy> Tournament<K> {
     /// Sets the key of `place`. O(log places).
     pub fn set(&mut self, place: usize, key: K) {
         let (mut node, mut winner) = (self.matches.len() + place, key);
-        while let Some((played, seat)) = seat_of(node) {
+        loop {
+            let played = (node - 1) / WIDTH;
             let keys = &mut self.matches[played];
-            keys[seat] = winner;
+            keys[(node - 1) % WIDTH] = winner;
             winner = earliest(*keys);
+            if played == 0 {
+                break;
+            }
             node = played;
         }
         self.first = winner;
@@ -48,12 +52,6 @@ impl<K: Ord + Copy> Tournament<K> {
     pub fn first(&self) -> K {
         self.first
     }
-}
-
-/// The match that a node plays and its seat there; the root plays none.
-fn seat_of(node: usize) -> Option<(usize, usize)> {
-    let child = node.checked_sub(1)?;
-    Some((child / WIDTH, child % WIDTH))
 }
 
 /// In two rounds, so that the matches of the first do not wait for each other. The compiler makes

@@ -102,6 +102,7 @@ impl Agenda {
     }
 
     /// Sets the next event of a CPU. O(log CPUs).
+    #[inline(always)]
     pub fn set(&mut self, cpu: usize, when: When) {
         self.next.set(cpu, when.rank() | cpu as u128);
         self.first = self.next.first().min(self.timers);
@@ -118,11 +119,6 @@ impl Agenda {
         let key = self.first;
         let place = key as u64 % PLACES_MAX;
         (When { at_ns: (key >> 64) as u64, turn: key as u64 - place }, place as usize)
-    }
-
-    /// Whether this event of `place` is the earliest.
-    pub fn is_first(&self, place: usize, when: When) -> bool {
-        self.first == when.rank() | place as u128
     }
 
     /// Whether everything happens after `when`.

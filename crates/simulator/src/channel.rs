@@ -51,6 +51,7 @@ impl Channel {
     }
 
     /// Adds a message.
+    #[inline]
     pub fn put(&mut self, message: Message) {
         let bytes = u64::from(message.left);
         self.used_bytes += bytes + u64::from(self.spec.overhead_bytes);
@@ -59,6 +60,7 @@ impl Channel {
     }
 
     /// Takes up to `wanted` bytes out; returns how many, and the request of the last.
+    #[inline]
     pub fn get(&mut self, wanted: u32) -> (u32, Option<Request>) {
         let mut got = 0;
         let mut request = None;

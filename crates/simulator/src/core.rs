@@ -63,6 +63,7 @@ impl Core<'_> {
     // ---- time -------------------------------------------------------------------------------
 
     /// Makes `cpu` the active one at `at_ns` and accounts for what it did so far.
+    #[inline]
     pub fn enter(&mut self, cpu: usize, at_ns: u64) {
         self.account(cpu, at_ns);
         self.time.begin(cpu, at_ns);
@@ -72,10 +73,9 @@ impl Core<'_> {
     #[inline]
     pub fn account(&mut self, cpu: usize, to_ns: u64) {
         let cpu = &mut self.cpus[cpu];
-        let done = cpu.account(to_ns);
-        if let (true, Some(task)) = (done > 0, cpu.current) {
-            let state = self.tasks.state_mut(task);
-            state.left = state.left.saturating_sub(done);
+        let computed = cpu.account(to_ns);
+        if let (true, Some(task)) = (computed > 0, cpu.current) {
+            self.tasks.state_mut(task).compute(computed);
         }
     }
 

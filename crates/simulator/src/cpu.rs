@@ -102,7 +102,7 @@ impl Cpu {
     /// # Panics
     ///
     /// If that is accounted for already.
-    #[inline]
+    #[inline(always)]
     pub fn account(&mut self, to_ns: u64) -> u64 {
         let clock_ns = self.clock_ns;
         assert!(to_ns >= clock_ns, "a CPU is busy until {clock_ns} ns, not free at {to_ns} ns");

@@ -1,6 +1,5 @@
 //! How a run ends: by the watchdog, a deadlock, a limit, or because all is done.
 
-use crate::choices::Choices;
 use crate::core::Core;
 use crate::failure::FailureKind;
 use crate::kernel::Kernel;
@@ -99,7 +98,7 @@ impl Kernel<'_> {
         let last = self.core.recorder.take_failure().filter(|last| last.kind.is_fault());
         let status = if last.is_some() { Status::Failed } else { status };
         failure = failure.or(last);
-        let choices = self.choices.take().map(Choices::into_made).unwrap_or_default();
+        let choices = self.choices.take().map(|choices| choices.into_made()).unwrap_or_default();
         let Core { recorder, policy, .. } = &mut self.core;
         if let (Some(profiler), Some(linked)) = (recorder.profiler(), policy.code()) {
             profiler.add(&linked.machine);

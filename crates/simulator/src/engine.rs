@@ -1,13 +1,14 @@
 //! The main loop: takes events in their order and lets CPUs act on them.
 
 use crate::agenda::{NEVER_NS, When};
+use crate::core::Core;
 use crate::cpu::{Activity, Await, Spent};
 use crate::failure::{FailureKind, told_number};
 use crate::flags::{WAKE_FORK, WAKE_TTWU};
 use crate::kernel::Kernel;
 use crate::operations::Operation;
-use crate::place::Place;
-use crate::program::{Outcome, Takes};
+use crate::place::{Place, TaskId};
+use crate::program::Outcome;
 use crate::record::RecordError;
 use crate::recorder::{RunResult, Status};
 use crate::timer::Timer;
@@ -31,14 +32,20 @@ impl Kernel<'_> {
             if when.at_ns > self.until_ns {
                 break;
             }
-            if when == When::NEVER || self.is_deadlocked() {
+            if when.at_ns == NEVER_NS || self.is_deadlocked() {
                 self.report_deadlock();
                 break;
             }
-            if place == self.core.time.timers_place() {
-                self.timer_event();
+            let (goes_on, ticked) = if place == self.core.time.timers_place() {
+                (self.timer_event(), false)
             } else {
-                self.cpu_event(place, when);
+                self.cpu_event(place, when)
+            };
+            if goes_on {
+                self.advance();
+            }
+            if ticked {
+                self.skip_ticks(when.at_ns);
             }
             self.check_event(when);
         }
@@ -79,21 +86,36 @@ impl Kernel<'_> {
 
     // ---- events -----------------------------------------------------------------------------
 
-    fn cpu_event(&mut self, cpu: usize, when: When) {
-        let state = &mut self.core.cpus[cpu];
-        if when == state.ends {
-            state.ends = When::NEVER;
-            self.core.enter(cpu, when.at_ns);
-            self.conclude();
-            return self.advance();
+    /// What comes to a CPU; whether that goes on with its task, and whether it was a tick.
+    fn cpu_event(&mut self, cpu: usize, when: When) -> (bool, bool) {
+        let Core { cpus, tasks, time, .. } = &mut self.core;
+        let state = &mut cpus[cpu];
+        if when != state.ends {
+            return self.interruption(cpu, when);
         }
+        let computed = state.account(when.at_ns);
+        let task = state.current.expect("an operation belongs to a task");
+        (state.activity, state.ends) = (Activity::Syscall, When::NEVER);
+        if computed > 0 {
+            tasks.state_mut(task).compute(computed);
+        }
+        time.begin(cpu, when.at_ns);
+        self.conclude(task);
+        (true, false)
+    }
+
+    /// What comes to a CPU from outside.
+    #[inline(never)]
+    fn interruption(&mut self, cpu: usize, when: When) -> (bool, bool) {
+        let state = &mut self.core.cpus[cpu];
         let what = state.awaited_at(when).expect("it is the first of what is awaited");
         let clock_ns = state.clock_ns();
         if when.at_ns < clock_ns {
             // Its CPU is inside something that cannot be interrupted: until that is carried out,
             // whatever else happens earlier comes first.
             state.set_when(what, self.core.time.turn(clock_ns));
-            return self.core.publish(cpu);
+            self.core.publish(cpu);
+            return (false, false);
         }
         self.core.enter(cpu, when.at_ns);
         self.core.recorder.event();
@@ -106,10 +128,7 @@ impl Kernel<'_> {
                 self.core.cpus[cpu].need_resched = true;
             }
         }
-        self.leave(when.at_ns);
-        if what == Await::Tick {
-            self.skip_ticks(when.at_ns);
-        }
+        (self.leave(when.at_ns), what == Await::Tick)
     }
 
     /// The periodic timer interrupt (`task_tick_scx`).
@@ -126,13 +145,15 @@ impl Kernel<'_> {
         }
     }
 
-    fn timer_event(&mut self) {
-        let Some((when, timer)) = self.core.time.take_timer() else { return };
+    /// A timer comes; whether the CPU that it interrupts goes on with its task.
+    fn timer_event(&mut self) -> bool {
+        let Some((when, timer)) = self.core.time.take_timer() else { return false };
         if timer == Timer::Watchdog {
             self.core.recorder.event();
-            return self.watchdog(when.at_ns);
+            self.watchdog(when.at_ns);
+            return false;
         }
-        let Some(cpu) = self.cpu_of(timer) else { return };
+        let Some(cpu) = self.cpu_of(timer) else { return false };
         let state = &mut self.core.cpus[cpu];
         if when.at_ns < state.clock_ns() || !state.late_timers.is_empty() {
             state.late_timers.push_back(timer);
@@ -140,7 +161,7 @@ impl Kernel<'_> {
                 state.set_when(Await::LateTimers, self.core.time.turn(state.clock_ns()));
                 self.core.publish(cpu);
             }
-            return;
+            return false;
         }
         self.core.recorder.event();
         self.core.enter(cpu, when.at_ns);
@@ -149,7 +170,7 @@ impl Kernel<'_> {
         if !timer.is_start() {
             self.expire_due();
         }
-        self.leave(when.at_ns);
+        self.leave(when.at_ns)
     }
 
     /// Timers of the active CPU that have come due meanwhile belong to the same interrupt: whom
@@ -226,55 +247,48 @@ impl Kernel<'_> {
         }
     }
 
-    /// Ends an interruption of the active CPU that began at `entered_ns`.
-    fn leave(&mut self, entered_ns: u64) {
+    /// Ends an interruption of the active CPU that began at `entered_ns`; whether it goes on with
+    /// the next operation.
+    fn leave(&mut self, entered_ns: u64) -> bool {
         let cpu = self.core.here();
-        let now_ns = self.core.now_ns();
-        match self.core.cpus[cpu].activity {
+        let interrupted_ns = self.core.now_ns() - entered_ns;
+        let state = &mut self.core.cpus[cpu];
+        match state.activity {
             Activity::Syscall => {
-                let at_ns = self.core.cpus[cpu].ends.at_ns + (now_ns - entered_ns);
-                self.core.cpus[cpu].ends = self.core.time.turn(at_ns);
-                self.core.publish(cpu);
+                state.ends = self.core.time.turn(state.ends.at_ns + interrupted_ns);
             }
-            Activity::Work | Activity::Idle if self.core.cpus[cpu].need_resched => {
-                self.core.cpus[cpu].ends = When::NEVER;
-                self.advance();
+            Activity::Work | Activity::Idle if state.need_resched => {
+                state.ends = When::NEVER;
+                return true;
             }
-            Activity::Work => {
-                self.core.plan_end_of_work(cpu);
-                self.core.publish(cpu);
-            }
-            Activity::Idle | Activity::Offline => self.core.publish(cpu),
-        }
-    }
-
-    /// Lets the active CPU go on from the end of an operation or an interruption, as far as
-    /// nothing else happens before.
-    fn advance(&mut self) {
-        let cpu = self.core.here();
-        while !self.core.recorder.has_failed() {
-            if self.core.cpus[cpu].need_resched && !self.is_waking_others() {
-                self.pick();
-            }
-            let Some(task) = self.core.cpus[cpu].current else { break };
-            let Some(takes) = self.begin_operation(task) else { break };
-            let core = &mut self.core;
-            let state = &mut core.cpus[cpu];
-            let (activity, takes_ns) = match takes {
-                Takes::Syscall(ns) => (Activity::Syscall, ns),
-                Takes::Work => (Activity::Work, state.work_ns(core.tasks.state(task).left)),
-            };
-            let ends = core.time.turn(core.time.now_ns().saturating_add(takes_ns));
-            (state.activity, state.ends) = (activity, ends);
-            core.time.set_next(cpu, state.next_event());
-            if !core.time.is_first(cpu, ends) || ends.at_ns > self.until_ns {
-                return;
-            }
-            state.ends = When::NEVER;
-            core.enter(cpu, ends.at_ns);
-            self.conclude();
+            Activity::Work => self.core.plan_end_of_work(cpu),
+            Activity::Idle | Activity::Offline => {}
         }
         self.core.publish(cpu);
+        false
+    }
+
+    /// Lets the active CPU go on from the end of an operation or an interruption.
+    fn advance(&mut self) {
+        let cpu = self.core.here();
+        if self.core.recorder.has_failed() {
+            return self.core.publish(cpu);
+        }
+        let state = &self.core.cpus[cpu];
+        let mut current = state.current;
+        if state.need_resched && !self.is_waking_others() {
+            self.pick();
+            current = self.core.cpus[cpu].current;
+        }
+        let Some(task) = current else { return self.core.publish(cpu) };
+        let Some((activity, takes_ns)) = self.begin_operation(cpu, task) else {
+            return self.core.publish(cpu);
+        };
+        let time = &mut self.core.time;
+        let ends = time.turn(time.now_ns().saturating_add(takes_ns));
+        let state = &mut self.core.cpus[cpu];
+        (state.activity, state.ends) = (activity, ends);
+        time.set_next(cpu, state.next_event());
     }
 
     /// Lets the active CPU pick a task, or go if it is to go offline.
@@ -287,10 +301,7 @@ impl Kernel<'_> {
     }
 
     /// The effect of the operation that has just ended on the active CPU.
-    fn conclude(&mut self) {
-        let cpu = self.core.here();
-        let task = self.core.cpus[cpu].current.expect("an operation belongs to a task");
-        self.core.cpus[cpu].activity = Activity::Syscall;
+    fn conclude(&mut self, task: TaskId) {
         match self.finish_operation(task) {
             Outcome::Goes => {}
             Outcome::Blocks => {

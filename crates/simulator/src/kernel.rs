@@ -28,7 +28,7 @@ pub struct Kernel<'a> {
     /// What tasks do.
     pub programs: Programs<'a>,
     /// Which of several CPUs goes first, if that is chosen.
-    pub choices: Option<Choices>,
+    pub choices: Option<Box<Choices>>,
     /// Nothing happens after this time.
     pub until_ns: u64,
 }
@@ -64,7 +64,7 @@ impl<'a> Kernel<'a> {
         Ok(Box::new(Kernel {
             core,
             programs: Programs::new(workload, machine.sync_wakeups_for(name), options.seed),
-            choices: options.choices.clone().map(Choices::of),
+            choices: options.choices.clone().map(Choices::of).map(Box::new),
             until_ns: options.until_ns.unwrap_or(NEVER_NS),
         }))
     }
@@ -76,12 +76,19 @@ impl<'a> Kernel<'a> {
         // Where the order of a time's events is chosen, their turns say nothing.
         let is_chosen = || self.choices.is_some() && core.time.first().0.at_ns == when.at_ns;
         let in_order = core.time.is_after(when) || is_chosen();
-        assert!(in_order, "time went back: {:?} after {when:?}", core.time.first().0);
+        if !in_order {
+            self.time_went_back(when);
+        }
         if core.recorder.is_due(when.at_ns) {
             if let Some(message) = core.recorder.exceeded() {
                 core.fail(FailureKind::Limit, message);
             }
             core.check_all();
         }
+    }
+    #[cold]
+    #[inline(never)]
+    fn time_went_back(&self, when: When) -> ! {
+        panic!("time went back: {:?} after {when:?}", self.core.time.first().0);
     }
 }

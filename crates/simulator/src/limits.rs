@@ -34,9 +34,12 @@ impl Limits {
     /// is counted, and at [`Limits::exceeded`].
     #[inline]
     pub fn is_due(&mut self, at_ns: u64, events: u64) -> bool {
-        self.at_once = if at_ns == self.at_ns { self.at_once + 1 } else { 0 };
-        self.at_ns = at_ns;
-        events >= self.look_at || self.at_once > AT_ONCE_MAX
+        if at_ns == self.at_ns {
+            self.at_once += 1;
+            return events >= self.look_at || self.at_once > AT_ONCE_MAX;
+        }
+        (self.at_ns, self.at_once) = (at_ns, 0);
+        events >= self.look_at
     }
 
     /// What there are too many of. The next look is some events away, at the first that is one too

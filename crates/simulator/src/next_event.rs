@@ -7,11 +7,20 @@ use crate::timer::Timer;
 
 impl Kernel<'_> {
     /// The next event and its place: the first of the agenda, or the one that is chosen among
-    /// those of its time. Events of one CPU keep their order, and what belongs to no CPU comes
-    /// first.
+    /// those of its time.
+    #[inline]
     pub fn next_event(&mut self) -> (When, usize) {
+        if self.choices.is_some() {
+            return self.choose_event();
+        }
+        self.core.time.first()
+    }
+
+    /// Events of one CPU keep their order, and what belongs to no CPU comes first.
+    #[inline(never)]
+    fn choose_event(&mut self) -> (When, usize) {
         let first = self.core.time.first();
-        if self.choices.is_none() || first.0 == When::NEVER {
+        if first.0 == When::NEVER {
             return first;
         }
         let at_ns = first.0.at_ns;

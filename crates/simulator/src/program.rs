@@ -7,24 +7,17 @@
 
 mod messages;
 
+use crate::cpu::Activity;
 use crate::failure::FailureKind;
 use crate::flags::{WAKE_FORK, WAKE_TTWU};
 use crate::kernel::Kernel;
 use crate::observation::Allowed;
 use crate::operations::Operation;
 use crate::place::TaskId;
-use crate::task::{FIRST_TRY, Releases};
+use crate::task::{FIRST_TRY, Releases, State};
 use crate::timer::Timer;
+use scenario::machine::Costs;
 use scenario::workload::{Amount, Op, Repeat};
-
-/// What the next operation of a task takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Takes {
-    /// So many ns in the kernel.
-    Syscall(u64),
-    /// `State::left` of computing.
-    Work,
-}
 
 /// What became of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,40 +40,58 @@ const WAKING: u8 = 2;
 impl Kernel<'_> {
     // ---- before -----------------------------------------------------------------------------
 
-    /// Passes operations without duration and says what the next one takes. `None`: the run has
-    /// failed.
-    pub fn begin_operation(&mut self, task: TaskId) -> Option<Takes> {
+    /// Passes operations without duration and says what the active CPU does for the next one, and
+    /// for how many ns. `None`: the run has failed.
+    pub fn begin_operation(&mut self, cpu: usize, task: TaskId) -> Option<(Activity, u64)> {
         for _ in 0..INSTANT_OPS_MAX {
             let state = self.core.tasks.state_mut(task);
-            let op = state.program.get(state.pc as usize).copied().unwrap_or(Op::Exit);
-            match op {
-                Op::Loop { repeat, end } => self.enter_loop(task, repeat, end),
-                Op::End { start } => self.end_round(task, start),
-                Op::Mark => {
-                    state.pc += 1;
-                    self.core.recorder.mark(self.core.time.now_ns());
+            let op = state.program.get(state.pc as usize).unwrap_or(&Op::Exit);
+            let is_first = state.phase == FIRST_TRY;
+            let ns = match *op {
+                Op::Loop { ref repeat, end } => {
+                    let rounds = match repeat {
+                        Repeat::Times(amount) => amount.draw(&mut state.random),
+                        Repeat::Forever => u64::MAX,
+                        Repeat::WhileChildren => u64::from(state.children > 0),
+                    };
+                    enter_loop(state, rounds, end);
+                    continue;
                 }
-                Op::Run(amount) => {
-                    if state.phase == FIRST_TRY {
+                Op::End { start } => {
+                    end_round(state, start);
+                    continue;
+                }
+                Op::Run(ref amount) => {
+                    if is_first {
                         state.left = amount.draw(&mut state.random).saturating_mul(1000);
                         state.phase = RETRY;
                     }
                     if state.left > 0 {
-                        return Some(Takes::Work);
+                        return Some((Activity::Work, self.core.cpus[cpu].work_ns(state.left)));
                     }
                     state.next_operation();
+                    continue;
+                }
+                Op::Mark => {
+                    state.pc += 1;
+                    self.core.recorder.mark(self.core.time.now_ns());
+                    continue;
                 }
                 Op::Done => {
                     state.pc += 1;
                     self.end_request(task);
+                    continue;
                 }
+                Op::Send { channel, bytes } => self.sending_ns(cpu, channel, bytes, is_first),
                 // Its effect is over but for waking others.
-                _ if state.phase == WAKING => return Some(Takes::Syscall(0)),
-                op => {
-                    let (is_first, bytes_left) = (state.phase == FIRST_TRY, state.bytes_left);
-                    return Some(Takes::Syscall(self.duration_ns(op, is_first, bytes_left)));
+                _ if state.phase == WAKING => return Some((Activity::Syscall, 0)),
+                Op::Recv { channel, bytes } => {
+                    let wanted = if state.bytes_left > 0 { state.bytes_left } else { bytes };
+                    self.receiving_ns(cpu, channel, wanted, is_first)
                 }
-            }
+                ref op => duration_ns(op, is_first, self.core.cpus.costs()),
+            };
+            return Some((Activity::Syscall, ns.max(1)));
         }
         let message = format!(
             "{} passed {INSTANT_OPS_MAX} operations in no time",
@@ -94,113 +105,39 @@ impl Kernel<'_> {
         self.core.tasks.state_mut(task).next_operation();
     }
 
-    fn enter_loop(&mut self, task: TaskId, repeat: Repeat, end: u32) {
-        let state = self.core.tasks.state_mut(task);
-        let rounds = match repeat {
-            Repeat::Times(amount) => amount.draw(&mut state.random),
-            Repeat::Forever => u64::MAX,
-            Repeat::WhileChildren => u64::from(state.children > 0),
-        };
-        if rounds == 0 {
-            state.pc = end + 1;
-            return;
-        }
-        state.loops[usize::from(state.loop_depth)].rounds = rounds;
-        state.loop_depth += 1;
-        state.pc += 1;
-    }
-
-    fn end_round(&mut self, task: TaskId, start: u32) {
-        let state = self.core.tasks.state_mut(task);
-        let Op::Loop { repeat, .. } = state.program[start as usize] else {
-            unreachable!("an end points to its loop")
-        };
-        let frame = &mut state.loops[usize::from(state.loop_depth) - 1];
-        match repeat {
-            Repeat::Times(_) => frame.rounds -= 1,
-            Repeat::Forever => {}
-            Repeat::WhileChildren => frame.rounds = u64::from(state.children > 0),
-        }
-        if frame.rounds > 0 {
-            state.pc = start + 1;
-        } else {
-            state.loop_depth -= 1;
-            state.pc += 1;
-        }
-    }
-
-    /// What an operation takes, when it is tried for the first time or again. `bytes_left` are
-    /// those that a receiver still wants, if it has received some.
-    fn duration_ns(&self, op: Op, is_first: bool, bytes_left: u32) -> u64 {
-        let costs = self.core.cpus.costs();
-        let cpu = self.core.here();
-        let entry_ns = if is_first { costs.syscall_ns } else { 0 };
-        match op {
-            Op::Send { channel, bytes } => {
-                let fetch_ns = self.fetch_channel_ns(channel, cpu);
-                entry_ns + fetch_ns + costs.message_ns + self.copy_ns(bytes)
-            }
-            Op::Recv { channel, bytes } => {
-                let wanted = if bytes_left > 0 { bytes_left } else { bytes };
-                let ready = self.programs.channel(channel).content_bytes;
-                let entry_ns = entry_ns + self.fetch_channel_ns(channel, cpu);
-                if ready == 0 {
-                    entry_ns
-                } else {
-                    let part = u64::from(wanted).min(ready) as u32;
-                    let fetch_ns = self.fetch_message_ns(channel, part, cpu);
-                    entry_ns + fetch_ns + costs.message_ns + self.copy_ns(part)
-                }
-            }
-            Op::Sleep(_) | Op::Release { .. } => costs.syscall_ns + costs.timer_ns,
-            Op::Fork { .. } => costs.fork_ns,
-            Op::Exit => costs.exit_ns,
-            Op::Wait { .. } | Op::Join => entry_ns,
-            Op::Wake { .. }
-            | Op::WakeAll { .. }
-            | Op::Yield
-            | Op::Nice(_)
-            | Op::Affinity { .. } => costs.syscall_ns,
-            Op::Run(_) | Op::Loop { .. } | Op::End { .. } | Op::Mark | Op::Done => 0,
-        }
-        .max(1)
-    }
-
     // ---- after ------------------------------------------------------------------------------
 
     /// The effect of the operation that the current task has spent its time on.
     pub fn finish_operation(&mut self, task: TaskId) -> Outcome {
-        let state = self.core.tasks.state(task);
-        let op = state.program.get(state.pc as usize).copied().unwrap_or(Op::Exit);
         self.core.recorder.event();
+        let state = self.core.tasks.state_mut(task);
         if state.phase == WAKING {
-            self.wake_next(task, op);
+            self.wake_next(task);
             return Outcome::Goes;
         }
-        match op {
+        match *state.program.get(state.pc as usize).unwrap_or(&Op::Exit) {
             Op::Run(_) => {
-                if self.core.tasks.state(task).left > 0 {
-                    return Outcome::Goes;
+                if state.left == 0 {
+                    state.next_operation();
                 }
+                return Outcome::Goes;
             }
             Op::Send { channel, bytes } => return self.send(task, channel, bytes),
-            Op::Recv { channel, bytes } => {
-                return self.receive(task, op, channel, bytes);
-            }
-            Op::Sleep(amount) => {
-                let ns = amount.draw(&mut self.core.tasks.state_mut(task).random);
-                self.next_operation(task);
+            Op::Recv { channel, bytes } => return self.receive(task, channel, bytes),
+            Op::Sleep(ref amount) => {
+                let ns = amount.draw(&mut state.random);
+                state.next_operation();
                 self.core
                     .time
                     .add_timer(self.core.now_ns().saturating_add(ns.max(1)), Timer::Sleep(task));
                 return Outcome::Blocks;
             }
             Op::Release { every, deadline_ns } => {
-                self.next_operation(task);
+                state.next_operation();
                 return self.release(task, every, deadline_ns);
             }
             Op::Wake { gate } => {
-                self.next_operation(task);
+                state.next_operation();
                 let gate = self.programs.gate_mut(gate);
                 match gate.waiters.pop_front() {
                     Some(waiter) => self.wake_past_gate(waiter),
@@ -211,8 +148,8 @@ impl Kernel<'_> {
             Op::WakeAll { gate } => {
                 let gate = self.programs.gate_mut(gate);
                 gate.open = true;
-                self.core.tasks.state_mut(task).to_wake = gate.waiters.len() as u32;
-                self.wake_next(task, op);
+                state.to_wake = gate.waiters.len() as u32;
+                self.wake_next(task);
                 return Outcome::Goes;
             }
             Op::Wait { gate } => {
@@ -223,7 +160,6 @@ impl Kernel<'_> {
             Op::Yield => self.yield_current(task),
             Op::Fork { template } => self.fork(task, template),
             Op::Join => {
-                let state = self.core.tasks.state_mut(task);
                 if state.children > 0 {
                     state.joining = true;
                     return Outcome::Blocks;
@@ -272,37 +208,43 @@ impl Kernel<'_> {
         self.core.cpus[self.core.here()].current.is_some_and(waking)
     }
 
-    /// Wakes up the first of those whom an operation still has to wake.
-    fn wake_next(&mut self, task: TaskId, op: Op) {
-        let state = self.core.tasks.state_mut(task);
-        if state.to_wake > 0 {
-            state.to_wake -= 1;
-            match op {
-                Op::WakeAll { gate } => {
-                    if let Some(waiter) = self.programs.gate_mut(gate).waiters.pop_front() {
-                        self.wake_past_gate(waiter);
-                    }
-                }
-                Op::Recv { channel, .. } => {
-                    let last = state.last_to_wake;
-                    let sync = self.programs.sync_of(channel);
-                    let senders = &mut self.programs.channel_mut(channel).senders;
-                    match senders.front().copied().filter(|&(number, _)| number <= last) {
-                        Some((_, sender)) => {
-                            senders.pop_front();
-                            self.core.wake_up(sender, WAKE_TTWU | sync);
-                        }
-                        // Another receiver has woken the rest.
-                        None => self.core.tasks.state_mut(task).to_wake = 0,
-                    }
-                }
-                _ => unreachable!("{op:?} wakes one task at the most"),
-            }
+    /// Wakes up the first of those whom an operation still has to wake, if there is one.
+    fn wake_next(&mut self, task: TaskId) {
+        if self.core.tasks.state(task).to_wake > 0 {
+            self.wake_one(task);
         }
         self.end_if_all_are_awake(task);
     }
 
+    /// Wakes up the first of those whom an operation still has to wake.
+    fn wake_one(&mut self, task: TaskId) {
+        let state = self.core.tasks.state_mut(task);
+        state.to_wake -= 1;
+        match state.program[state.pc as usize] {
+            Op::WakeAll { gate } => {
+                if let Some(waiter) = self.programs.gate_mut(gate).waiters.pop_front() {
+                    self.wake_past_gate(waiter);
+                }
+            }
+            Op::Recv { channel, .. } => {
+                let last = state.last_to_wake;
+                let sync = self.programs.sync_of(channel);
+                let senders = &mut self.programs.channel_mut(channel).senders;
+                match senders.front().copied().filter(|&(number, _)| number <= last) {
+                    Some((_, sender)) => {
+                        senders.pop_front();
+                        self.core.wake_up(sender, WAKE_TTWU | sync);
+                    }
+                    // Another receiver has woken the rest.
+                    None => state.to_wake = 0,
+                }
+            }
+            ref op => unreachable!("{op:?} wakes one task at the most"),
+        }
+    }
+
     /// Ends an operation that wakes others, or the present read of it, when it has woken all.
+    #[inline]
     fn end_if_all_are_awake(&mut self, task: TaskId) {
         let state = self.core.tasks.state_mut(task);
         if state.to_wake > 0 {
@@ -311,7 +253,7 @@ impl Kernel<'_> {
             // A short read goes back to the kernel with a new system call.
             state.phase = FIRST_TRY;
         } else {
-            self.next_operation(task);
+            state.next_operation();
         }
     }
 
@@ -355,4 +297,50 @@ impl Kernel<'_> {
             core.wake_up(child, WAKE_FORK);
         }
     }
+}
+
+fn enter_loop(state: &mut State, rounds: u64, end: u32) {
+    if rounds == 0 {
+        state.pc = end + 1;
+        return;
+    }
+    state.loops[usize::from(state.loop_depth)].rounds = rounds;
+    state.loop_depth += 1;
+    state.pc += 1;
+}
+
+fn end_round(state: &mut State, start: u32) {
+    let rounds = &mut state.loops[usize::from(state.loop_depth) - 1].rounds;
+    *rounds -= 1;
+    let asks_children =
+        || matches!(state.program[start as usize], Op::Loop { repeat: Repeat::WhileChildren, .. });
+    if *rounds == 0 && state.children > 0 && asks_children() {
+        *rounds = 1;
+    }
+    if *rounds > 0 {
+        state.pc = start + 1;
+    } else {
+        state.loop_depth -= 1;
+        state.pc += 1;
+    }
+}
+
+/// What an operation takes that is no message, when it is tried for the first time or again.
+fn duration_ns(op: &Op, is_first: bool, costs: &Costs) -> u64 {
+    match op {
+        Op::Sleep(_) | Op::Release { .. } => costs.syscall_ns + costs.timer_ns,
+        Op::Fork { .. } => costs.fork_ns,
+        Op::Exit => costs.exit_ns,
+        Op::Wait { .. } | Op::Join => entry_ns(is_first, costs),
+        Op::Wake { .. } | Op::WakeAll { .. } | Op::Yield | Op::Nice(_) | Op::Affinity { .. } => {
+            costs.syscall_ns
+        }
+        Op::Send { .. } | Op::Recv { .. } => unreachable!("{op:?} is a message"),
+        Op::Run(_) | Op::Loop { .. } | Op::End { .. } | Op::Mark | Op::Done => 0,
+    }
+}
+
+/// What it takes to get into the kernel, where an operation that is tried again is already.
+fn entry_ns(is_first: bool, costs: &Costs) -> u64 {
+    if is_first { costs.syscall_ns } else { 0 }
 }

@@ -84,7 +84,7 @@ pub struct Recorder {
     wait_ns: Times,
     wakeup_latency_ns: Times,
     /// Why the run ends early.
-    failure: Option<Failure>,
+    failure: Option<Box<Failure>>,
     limits: Limits,
 }
 
@@ -243,7 +243,8 @@ impl Recorder {
         if observed.has_lost() {
             // Nobody reads it: there is no result without all that was asked for.
             let message = "what is observed cannot be kept".to_owned();
-            self.failure.get_or_insert(Failure::new(FailureKind::Limit, message, 0, 0));
+            let failure = || Box::new(Failure::new(FailureKind::Limit, message, 0, 0));
+            self.failure.get_or_insert_with(failure);
         }
         Some(observed)
     }
@@ -268,7 +269,7 @@ impl Recorder {
 
     /// The run ends; the first failure counts.
     pub fn fail(&mut self, failure: Failure) {
-        self.failure.get_or_insert(failure);
+        self.failure.get_or_insert_with(|| Box::new(failure));
     }
 
     /// Whether it is to end.
@@ -279,12 +280,12 @@ impl Recorder {
 
     /// Why.
     pub fn failure_mut(&mut self) -> Option<&mut Failure> {
-        self.failure.as_mut()
+        self.failure.as_deref_mut()
     }
 
     /// Why; what fails afterwards counts anew.
     pub fn take_failure(&mut self) -> Option<Failure> {
-        self.failure.take()
+        self.failure.take().map(|failure| *failure)
     }
 
     /// Takes in the time of an event; whether it is due to count everything anew.

@@ -157,6 +157,12 @@ pub struct State {
 pub const FIRST_TRY: u8 = 0;
 
 impl State {
+    /// Has computed so much, in thousandths of a ns of the reference CPU.
+    #[inline]
+    pub fn compute(&mut self, computed: u64) {
+        self.left = self.left.saturating_sub(computed);
+    }
+
     /// Goes to the next operation.
     pub fn next_operation(&mut self) {
         self.pc += 1;

@@ -83,14 +83,9 @@ impl Time {
     }
 
     /// Sets what is the next of a CPU.
+    #[inline(always)]
     pub fn set_next(&mut self, cpu: usize, when: When) {
         self.agenda.set(cpu, when);
-    }
-
-    /// Whether nothing happens before this, which is a CPU's.
-    #[inline]
-    pub fn is_first(&self, cpu: usize, when: When) -> bool {
-        self.agenda.is_first(cpu, when)
     }
 
     /// Whether everything happens after `when`.

@@ -3,9 +3,10 @@
 //! operation; what that operation costs must appear as often as it happens, to the nanosecond.
 
 use crate::support::*;
+use scenario::builder::ProgramBuilder;
 use scenario::draw::Random;
 use scenario::machine::{Costs, Machine};
-use scenario::workload::{Amount, InitialTask, Op, TaskTemplate, Workload};
+use scenario::workload::{Amount, InitialTask, Op, Repeat, TaskTemplate, Workload};
 use simulator::{RunResult, Status};
 use std::process::Command;
 
@@ -173,6 +174,20 @@ fn a_fork_costs_its_parent_what_it_costs() {
     assert_eq!(paid.cpu_time_ns.kernel - free.cpu_time_ns.kernel, expected_ns);
     let more_ns = group(&paid, "parent").run_ns - group(&free, "parent").run_ns;
     assert_eq!(more_ns, expected_ns);
+}
+
+#[test]
+fn a_loop_while_there_are_children_asks_before_each_round() {
+    let mut parent = ProgramBuilder::new();
+    parent.begin(Repeat::Times(Amount::Fixed(2)));
+    parent.push(Op::Fork { template: 1 });
+    parent.begin(Repeat::WhileChildren).push(run(300 * US)).end();
+    parent.end();
+    let parent = TaskTemplate { address_space: None, ..task("parent", 0, parent.build()) };
+    let workload = workload_of(vec![parent, process("child", &[run(MS)])], 1);
+    // The child still runs on the other CPU when 900 us are over, and not when 1200 are.
+    let result = with_costs(2, &workload, |_| {});
+    assert_eq!(group(&result, "parent").run_ns / (300 * US), 2 * 4);
 }
 
 #[test]

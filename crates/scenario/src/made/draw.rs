@@ -94,7 +94,12 @@ impl Amount {
     ///
     /// # Panics
     /// If `low` is above `high`.
+    #[inline]
     pub fn draw(&self, rng: &mut Random) -> u64 {
+        if let Amount::Fixed(value) = *self { value } else { self.draw_varying(rng) }
+    }
+
+    fn draw_varying(&self, rng: &mut Random) -> u64 {
         match *self {
             Amount::Fixed(value) => value,
             Amount::Uniform { low, high } => {

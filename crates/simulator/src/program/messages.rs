@@ -1,33 +1,48 @@
 //! Sending and receiving: what they do to channels, and what they take.
 
-use super::{Outcome, RETRY};
-use crate::channel::Message;
+use super::{Outcome, RETRY, entry_ns};
+use crate::channel::{Channel, Message};
 use crate::flags::WAKE_TTWU;
 use crate::kernel::Kernel;
 use crate::place::TaskId;
-use scenario::workload::Op;
 
 impl Kernel<'_> {
-    /// What copying so many bytes takes.
-    pub(super) fn copy_ns(&self, bytes: u32) -> u64 {
-        (u64::from(bytes) * self.core.cpus.costs().copy_ns_per_kib) >> 10
+    /// What it takes a CPU to write a message.
+    pub(super) fn sending_ns(&self, cpu: usize, channel: u32, bytes: u32, is_first: bool) -> u64 {
+        self.getting_at_ns(cpu, self.programs.channel(channel), is_first) + self.copying_ns(bytes)
     }
 
-    /// What a CPU pays for a channel's state when another one used it last.
-    pub(super) fn fetch_channel_ns(&self, channel: u32, cpu: usize) -> u64 {
-        let last = self.programs.channel(channel).last_cpu.map_or(cpu, |last| last as usize);
-        self.core.cpus.costs().channel_lines * self.core.cpus.transfer_ns(last, cpu)
+    /// What it takes a CPU to read up to so many bytes, or to see that there is none.
+    pub(super) fn receiving_ns(
+        &self,
+        cpu: usize,
+        channel: u32,
+        wanted: u32,
+        is_first: bool,
+    ) -> u64 {
+        let channel = self.programs.channel(channel);
+        let at_ns = self.getting_at_ns(cpu, channel, is_first);
+        let first = channel.messages.front().filter(|_| channel.content_bytes > 0);
+        let Some(message) = first else { return at_ns };
+        let bytes = u64::from(wanted).min(channel.content_bytes);
+        // Of a message that was sent from another CPU its lines are fetched.
+        let costs = self.core.cpus.costs();
+        let lines = costs.message_lines + bytes.div_ceil(costs.line_bytes);
+        let fetch_ns = lines * self.core.cpus.transfer_ns(message.cpu as usize, cpu);
+        at_ns + fetch_ns + self.copying_ns(bytes as u32)
     }
 
-    /// What a CPU pays for the first `bytes` of a channel, a message at the most, when they were
-    /// sent from another one.
-    pub(super) fn fetch_message_ns(&self, channel: u32, bytes: u32, cpu: usize) -> u64 {
-        let Some(message) = self.programs.channel(channel).messages.front() else {
-            return 0;
-        };
-        let lines = self.core.cpus.costs().message_lines
-            + u64::from(bytes).div_ceil(self.core.cpus.costs().line_bytes);
-        lines * self.core.cpus.transfer_ns(message.cpu as usize, cpu)
+    /// What it takes to get at a channel's state, which another CPU may have used last.
+    fn getting_at_ns(&self, cpu: usize, channel: &Channel, is_first: bool) -> u64 {
+        let costs = self.core.cpus.costs();
+        let last = channel.last_cpu.map_or(cpu, |last| last as usize);
+        entry_ns(is_first, costs) + costs.channel_lines * self.core.cpus.transfer_ns(last, cpu)
+    }
+
+    /// What copying a message of so many bytes takes.
+    fn copying_ns(&self, bytes: u32) -> u64 {
+        let costs = self.core.cpus.costs();
+        costs.message_ns + ((u64::from(bytes) * costs.copy_ns_per_kib) >> 10)
     }
 
     /// Writes a message, or waits for room.
@@ -53,7 +68,7 @@ impl Kernel<'_> {
     }
 
     /// Reads what there is, or waits for data; wakes senders once enough has been read.
-    pub(super) fn receive(&mut self, task: TaskId, op: Op, index: u32, bytes: u32) -> Outcome {
+    pub(super) fn receive(&mut self, task: TaskId, index: u32, bytes: u32) -> Outcome {
         let cpu = self.core.here() as u32;
         let state = self.core.tasks.state_mut(task);
         if state.bytes_left == 0 {
@@ -74,7 +89,8 @@ impl Kernel<'_> {
             self.core.recorder.message();
         }
         let drained = channel.used_bytes <= u64::from(channel.spec.wake_senders_at_bytes);
-        state.to_wake = if drained { channel.senders.len() as u32 } else { 0 };
+        let to_wake = if drained { channel.senders.len() as u32 } else { 0 };
+        state.to_wake = to_wake;
         state.last_to_wake = channel.nr_blocked;
         if channel.content_bytes > 0
             && let Some(next) = channel.receivers.pop_front()
@@ -82,10 +98,10 @@ impl Kernel<'_> {
             // There is more than this task wanted.
             let sync = self.programs.sync_of(index);
             self.core.wake_up(next, WAKE_TTWU | sync);
-            self.end_if_all_are_awake(task);
-        } else {
-            self.wake_next(task, op);
+        } else if to_wake > 0 {
+            self.wake_one(task);
         }
+        self.end_if_all_are_awake(task);
         Outcome::Goes
     }
 }
