@@ -49,6 +49,11 @@ impl Ordered {
         self.items.remove(&key).expect("the item is queued")
     }
 
+    /// Removes the first item and returns it.
+    pub fn pop_first(&mut self) -> Option<u32> {
+        self.items.pop_first().map(|(_, item)| item)
+    }
+
     /// The first item.
     pub fn first(&self) -> Option<u32> {
         self.items.first_key_value().map(|(_, &item)| item)

@@ -116,6 +116,17 @@ impl DispatchQueue {
         }
     }
 
+    /// Takes the first task out.
+    #[inline]
+    pub fn remove_first(&mut self) -> Option<TaskId> {
+        let first = match &mut self.order {
+            Order::Fifo(fifo) => fifo.pop_front()?,
+            Order::Vtime(queue) => queue.pop_first()?,
+        };
+        self.view.nr -= 1;
+        Some(first)
+    }
+
     /// Whether it orders its tasks by virtual time at present.
     pub fn is_by_vtime(&self) -> bool {
         matches!(self.order, Order::Vtime(_))

@@ -9,7 +9,7 @@ pub struct Picking {
 }
 
 /// Kicks of itself by a CPU that is choosing its next task.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnKicks {
     /// It is to pick again.
     pub always: bool,
@@ -17,14 +17,6 @@ pub struct OwnKicks {
     pub if_idle: bool,
     /// Its task is to lose its slice.
     pub preempts: bool,
-}
-
-impl OwnKicks {
-    /// Whether there is one.
-    #[inline]
-    pub fn any(self) -> bool {
-        self.always || self.if_idle || self.preempts
-    }
 }
 
 impl Picking {
@@ -64,6 +56,12 @@ impl Picking {
         self.kicks.always |= kick.always;
         self.kicks.if_idle |= kick.if_idle;
         self.kicks.preempts |= kick.preempts;
+    }
+
+    /// Whether it kicked itself meanwhile.
+    #[inline]
+    pub fn has_kicks(&self) -> bool {
+        self.kicks != OwnKicks::default()
     }
 
     /// Its kicks of itself meanwhile.

@@ -87,13 +87,14 @@ impl Core<'_> {
         true
     }
 
-    #[inline]
+    #[inline(always)]
     fn holds_lock(&self, index: u32) -> bool {
         self.queues.is_walked(index)
             || (self.picking.is_choosing() && index as usize == self.here())
     }
 
     /// Takes a queue's lock unless this CPU holds it already.
+    #[inline(always)]
     pub fn lock_queue(&mut self, index: u32) {
         if !self.holds_lock(index) {
             self.take(self.queues.get(index).lock);
@@ -101,6 +102,7 @@ impl Core<'_> {
     }
 
     /// Gives a queue's lock back unless a longer critical section goes on.
+    #[inline(always)]
     pub fn unlock_queue(&mut self, index: u32) {
         if !self.holds_lock(index) {
             self.queues.get_mut(index).lock = self.released();
@@ -182,6 +184,33 @@ impl Core<'_> {
         self.unlock_queue(index);
     }
 
+    /// Takes the first task out of a queue that is not empty; it is then in no place.
+    #[inline]
+    pub fn unqueue_first(&mut self, index: u32) -> TaskId {
+        self.lock_queue(index);
+        let first = self.unlink_first(index);
+        self.unlock_queue(index);
+        first
+    }
+
+    /// Takes the first task out of this queue, whose lock the active CPU holds.
+    #[inline]
+    fn unlink_first(&mut self, index: u32) -> TaskId {
+        self.charge(Spent::Scheduler, self.cpus.costs().dsq_op_ns);
+        let first = self.queues.remove_first(index);
+        if let Some(recorder) = self.recorder.queues() {
+            recorder.left(index, first, true);
+        }
+        self.belongs_nowhere(first);
+        first
+    }
+
+    #[inline]
+    fn belongs_nowhere(&mut self, task: TaskId) {
+        self.tasks.seen_mut(task).scx.dsq = std::ptr::null_mut();
+        self.tasks.move_to(task, Place::Moving);
+    }
+
     /// Takes a task out of this queue, whose lock the active CPU holds.
     fn unlink(&mut self, index: u32, task: TaskId) {
         self.charge(Spent::Scheduler, self.cpus.costs().dsq_op_ns);
@@ -197,22 +226,25 @@ impl Core<'_> {
         }
         let removed = self.queues.remove(index, standing);
         assert_eq!(removed, task, "queue {} gave another task", self.queues.get(index).id());
-        self.tasks.seen_mut(task).scx.dsq = std::ptr::null_mut();
-        self.tasks.move_to(task, Place::Moving);
+        self.belongs_nowhere(task);
     }
 
     /// Moves the first task of a queue that may run on the active CPU to that CPU's own queue
     /// (`consume_dispatch_q`).
+    #[inline]
     pub fn move_first_to_local(&mut self, index: u32) -> bool {
+        self.queues.get(index).len() > 0 && self.move_first_allowed(index)
+    }
+
+    fn move_first_allowed(&mut self, index: u32) -> bool {
         let cpu = self.here();
-        if self.queues.get(index).len() == 0 {
-            return false;
-        }
         self.lock_queue(index);
         let (found, steps) = self.first_allowed(index, cpu);
         self.charge(Spent::Scheduler, self.scan_ns(steps - 1, index));
-        if let Some(task) = found {
-            self.unlink(index, task);
+        match found {
+            Some(_) if steps == 1 => drop(self.unlink_first(index)),
+            Some(task) => self.unlink(index, task),
+            None => {}
         }
         self.unlock_queue(index);
         let Some(task) = found else { return false };

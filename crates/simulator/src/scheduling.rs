@@ -147,10 +147,10 @@ impl Core<'_> {
     /// Carries out what the active CPU was told by itself while it picked: it cannot take an
     /// interrupt before it has switched (`kick_cpus_irq_workfn`).
     fn carry_out_own_kicks(&mut self) {
-        let kicks = self.picking.take_kicks();
-        if !kicks.any() {
+        if !self.picking.has_kicks() {
             return;
         }
+        let kicks = self.picking.take_kicks();
         let cpu = self.here();
         let current = self.cpus[cpu].current;
         if let (true, Some(task)) = (kicks.preempts, current) {
@@ -204,7 +204,11 @@ impl Core<'_> {
     }
 
     /// The head of the active CPU's own queue, refilled from the global one if it is empty.
+    #[inline]
     pub fn take_local_or_global(&mut self) -> Option<TaskId> {
+        if self.queues.nr_queued() == 0 {
+            return None;
+        }
         let cpu = self.here();
         let local = self.queues.local(cpu);
         if self.queues.get(local).len() == 0 {
@@ -213,13 +217,16 @@ impl Core<'_> {
                 return None;
             }
         }
-        let first = self.queues.get(local).first()?;
-        self.unqueue(first);
-        Some(first)
+        Some(self.unqueue_first(local))
     }
 
     /// Carries out the insertions of one `dispatch` (`flush_dispatch_buf`) and counts them.
+    #[inline]
     pub fn flush_buffer(&mut self) -> usize {
+        if self.policy.keeps_any() { self.flush_insertions() } else { 0 }
+    }
+
+    fn flush_insertions(&mut self) -> usize {
         let buffer = self.policy.take_buffer();
         let nr = buffer.len();
         let cpu = self.here();
