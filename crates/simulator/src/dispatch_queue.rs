@@ -148,12 +148,15 @@ impl DispatchQueue {
         }
     }
 
-    /// Squeezes holes out where that is due, telling tasks' new positions.
+    /// Whether holes are to be squeezed out.
+    #[inline]
+    pub fn is_sparse(&self) -> bool {
+        matches!(&self.order, Order::Fifo(fifo) if fifo.has_too_many_holes()) && self.walks == 0
+    }
+
+    /// Squeezes holes out, telling tasks' new positions.
     pub fn squeeze(&mut self, moved: impl FnMut(TaskId, i64)) {
-        if let Order::Fifo(fifo) = &mut self.order
-            && self.walks == 0
-            && fifo.has_too_many_holes()
-        {
+        if let Order::Fifo(fifo) = &mut self.order {
             fifo.squeeze(moved);
         }
     }

@@ -5,11 +5,11 @@
 pub struct Picking {
     is_choosing: bool,
     is_switching: bool,
-    kicks: OwnKicks,
+    kicks: Option<OwnKicks>,
 }
 
 /// Kicks of itself by a CPU that is choosing its next task.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct OwnKicks {
     /// It is to pick again.
     pub always: bool,
@@ -53,20 +53,16 @@ impl Picking {
 
     /// It kicks itself meanwhile.
     pub fn kick_self(&mut self, kick: OwnKicks) {
-        self.kicks.always |= kick.always;
-        self.kicks.if_idle |= kick.if_idle;
-        self.kicks.preempts |= kick.preempts;
+        let kicks = self.kicks.get_or_insert_default();
+        kicks.always |= kick.always;
+        kicks.if_idle |= kick.if_idle;
+        kicks.preempts |= kick.preempts;
     }
 
-    /// Whether it kicked itself meanwhile.
+    /// Its kicks of itself meanwhile, if there were any.
     #[inline]
-    pub fn has_kicks(&self) -> bool {
-        self.kicks != OwnKicks::default()
-    }
-
-    /// Its kicks of itself meanwhile.
-    pub fn take_kicks(&mut self) -> OwnKicks {
-        std::mem::take(&mut self.kicks)
+    pub fn take_kicks(&mut self) -> Option<OwnKicks> {
+        self.kicks.take()
     }
 }
 
@@ -83,8 +79,10 @@ mod tests {
         picking.kick_self(OwnKicks { if_idle: true, ..OwnKicks::default() });
         picking.kick_self(OwnKicks { always: true, preempts: true, ..OwnKicks::default() });
         picking.end();
-        let kicks = picking.take_kicks();
+        let kicks = picking.take_kicks().expect("there are kicks");
         assert!(kicks.always && kicks.if_idle && kicks.preempts);
-        assert!(!picking.take_kicks().always && !picking.is_switching() && !picking.is_choosing());
+        assert!(
+            picking.take_kicks().is_none() && !picking.is_switching() && !picking.is_choosing()
+        );
     }
 }

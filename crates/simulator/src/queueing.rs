@@ -113,27 +113,26 @@ impl Core<'_> {
     pub fn push(&mut self, index: u32, task: TaskId, enq_flags: u64, by_vtime: bool) {
         self.lock_queue(index);
         self.charge(Spent::Scheduler, self.cpus.costs().dsq_op_ns);
-        let vtime = self.tasks.seen(task).scx.dsq_vtime;
         let at_head = enq_flags & (flags::ENQ_HEAD | flags::ENQ_PREEMPT) != 0;
+        let (seen, state) = self.tasks.both_mut(task);
+        let vtime = seen.scx.dsq_vtime;
         match self.queues.add(index, task, by_vtime.then_some(vtime), at_head) {
             Ok((position, seq)) => {
+                state.fifo_position = position;
+                state.queued_at = vtime as i64;
+                let queue = self.queues.get(index);
+                seen.scx.dsq = self.visible.room.shift.show(queue.address());
+                seen.scx.dsq_seq = seq;
+                let is_sparse = queue.is_sparse();
                 match self.recorder.queues() {
                     Some(recorder) if by_vtime => recorder.pushed_by_vtime(index, task, vtime),
                     Some(recorder) => recorder.pushed(index, task, seq, at_head),
                     None => {}
                 }
-                let state = self.tasks.state_mut(task);
-                state.fifo_position = position;
-                state.queued_at = vtime as i64;
-                let address = self.visible.room.shift.show(self.queues.get(index).address());
-                let entity = &mut self.tasks.seen_mut(task).scx;
-                entity.dsq = address;
-                entity.dsq_seq = seq;
                 self.tasks.move_to(task, Place::Queued(index));
-                let tasks = &mut self.tasks;
-                self.queues
-                    .get_mut(index)
-                    .squeeze(|task, at| tasks.state_mut(task).fifo_position = at);
+                if is_sparse {
+                    self.squeeze(index);
+                }
             }
             Err(MixedOrders) => {
                 self.tasks.move_to(task, Place::Custody);
@@ -144,6 +143,13 @@ impl Core<'_> {
         if let Some(cpu) = self.queues.cpu_of(index) {
             self.entered_local(cpu, task, enq_flags);
         }
+    }
+
+    /// Squeezes a queue's holes out.
+    #[cold]
+    fn squeeze(&mut self, index: u32) {
+        let (queues, tasks) = (&mut self.queues, &mut self.tasks);
+        queues.get_mut(index).squeeze(|task, at| tasks.state_mut(task).fifo_position = at);
     }
 
     /// Ends the run because a task cannot be put into a queue in this order.
