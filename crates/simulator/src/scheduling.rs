@@ -202,11 +202,12 @@ impl Core<'_> {
     }
 
     /// The head of the active CPU's own queue, refilled from the global one if it is empty.
-    #[inline]
+    #[inline(always)]
     pub fn take_local_or_global(&mut self) -> Option<TaskId> {
-        if self.queues.nr_queued() == 0 {
-            return None;
-        }
+        if self.queues.nr_queued() > 0 { self.take_queued() } else { None }
+    }
+
+    fn take_queued(&mut self) -> Option<TaskId> {
         let cpu = self.here();
         let local = self.queues.local(cpu);
         if self.queues.get(local).len() == 0 {
