@@ -103,8 +103,7 @@ impl Ordered {
         &self,
         bounds: (Bound<Key>, Bound<Key>),
     ) -> impl DoubleEndedIterator<Item = (Key, u32)> + '_ {
-        let many = (!self.many.is_empty()).then(|| self.many.range(bounds));
-        many.into_iter().flatten().map(|(&key, &item)| (key, item))
+        self.many.range(bounds).map(|(&key, &item)| (key, item))
     }
 }
 

@@ -33,6 +33,7 @@ impl Core<'_> {
     }
 
     /// Claims the CPU that was found, if one was.
+    #[inline]
     pub fn claim(&mut self, found: Option<usize>) -> Option<usize> {
         if let Some(cpu) = found {
             self.mark_busy(cpu);

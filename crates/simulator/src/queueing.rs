@@ -21,6 +21,7 @@ impl Core<'_> {
     }
 
     /// Index of the queue an insertion names; a failure if there is none.
+    #[inline]
     pub fn resolve(&mut self, insertion: Insertion, local_cpu: usize) -> Option<u32> {
         let Insertion { task, dsq, by_vtime, .. } = insertion;
         if dsq & BUILTIN == 0 {
@@ -105,8 +106,14 @@ impl Core<'_> {
     #[inline(always)]
     pub fn unlock_queue(&mut self, index: u32) {
         if !self.holds_lock(index) {
-            self.queues.get_mut(index).lock = self.released();
+            self.release_queue(index);
         }
+    }
+
+    /// Gives a queue's lock back.
+    #[inline]
+    pub fn release_queue(&mut self, index: u32) {
+        self.queues.get_mut(index).lock = self.released();
     }
 
     /// Appends a task to the queue with this index (`dispatch_enqueue`).

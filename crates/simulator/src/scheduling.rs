@@ -115,7 +115,8 @@ impl Core<'_> {
         }
         self.recorder.observe(self.now_ns(), Event::Looks { cpu: cpu as u32 });
         let own = self.queues.local(cpu);
-        self.lock_queue(own);
+        // Nobody walks over a CPU's own queue.
+        self.take(self.queues.get(own).lock);
         self.picking.begin_choice();
         let choice = self.choose(prev, goes_on);
         self.cpus[cpu].need_resched = false;
@@ -141,7 +142,7 @@ impl Core<'_> {
             }
         }
         self.picking.end();
-        self.unlock_queue(own);
+        self.release_queue(own);
         self.carry_out_own_kicks();
     }
 
@@ -301,6 +302,7 @@ impl Core<'_> {
     }
 
     /// Ends a task's stay on the active CPU in the books.
+    #[inline]
     fn end_stay(&mut self, task: TaskId, voluntarily: bool) {
         let (cpu, now_ns) = (self.here(), self.now_ns());
         let turnover_kib = self.cpus[cpu].cache_turnover_kib;
@@ -406,6 +408,7 @@ impl Core<'_> {
         }
     }
 
+    #[inline]
     pub fn become_idle(&mut self) {
         let cpu = self.here();
         let state = &mut self.cpus[cpu];

@@ -206,7 +206,7 @@ struct Known {
 /// All tasks of a run.
 #[derive(Debug, Default)]
 pub struct Tasks {
-    tasks: Vec<Known>,
+    known: Vec<Known>,
     /// Words of a mask.
     mask_words: usize,
     census: Census,
@@ -272,7 +272,7 @@ impl Tasks {
         cpus: &abi::CpuMask,
         random: Random,
     ) -> TaskId {
-        let id = self.tasks.len() as TaskId;
+        let id = self.known.len() as TaskId;
         let task = new_task(id as i32 + 1, &kind.name, i32::from(kind.nice));
         let mut slot = visible.place_task(task);
         let (at, shift) = (slot.address(), visible.room.shift);
@@ -281,13 +281,13 @@ impl Tasks {
         slot.nr_cpus_allowed = cpus.weight() as i32;
         slot.group_leader = shift.show(at);
         slot.cpus_ptr = shift.show(mask.bits.as_ptr());
-        self.tasks.push(Known { seen: slot, state: new_state(template, kind, random) });
+        self.known.push(Known { seen: slot, state: new_state(template, kind, random) });
         id
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.tasks.len()
+        self.known.len()
     }
 
     /// How many tasks are where.
@@ -297,45 +297,45 @@ impl Tasks {
 
     /// The simulator's side of a task.
     pub fn state(&self, id: TaskId) -> &State {
-        &self.tasks[id as usize].state
+        &self.known[id as usize].state
     }
 
     /// The simulator's side of a task.
     pub fn state_mut(&mut self, id: TaskId) -> &mut State {
-        &mut self.tasks[id as usize].state
+        &mut self.known[id as usize].state
     }
 
     /// All states, by task number.
     pub fn states(&self) -> impl Iterator<Item = &State> {
-        self.tasks.iter().map(|task| &task.state)
+        self.known.iter().map(|task| &task.state)
     }
 
     /// Both sides of a task. No reference to them may live across a call of the policy.
     #[inline]
     pub fn both_mut(&mut self, id: TaskId) -> (&mut abi::Task, &mut State) {
-        let Known { seen, state } = &mut self.tasks[id as usize];
+        let Known { seen, state } = &mut self.known[id as usize];
         (seen, state)
     }
 
     /// The structure the policy sees. No reference to it may live across a call of the policy.
     pub fn seen(&self, id: TaskId) -> &abi::Task {
-        &self.tasks[id as usize].seen
+        &self.known[id as usize].seen
     }
 
     /// The structure the policy sees. No reference to it may live across a call of the policy.
     pub fn seen_mut(&mut self, id: TaskId) -> &mut abi::Task {
-        &mut self.tasks[id as usize].seen
+        &mut self.known[id as usize].seen
     }
 
     /// The CPUs on which a task may run. See [`Placed::mask`].
     #[inline]
     pub fn mask(&self, id: TaskId) -> Placed<abi::CpuMask> {
-        self.tasks[id as usize].seen.mask(self.mask_words)
+        self.known[id as usize].seen.mask(self.mask_words)
     }
 
     /// The address that stands for a task in calls to the policy.
     pub fn address(&self, id: TaskId) -> *mut abi::Task {
-        self.tasks[id as usize].seen.address()
+        self.known[id as usize].seen.address()
     }
 
     /// What runs on a CPU that has this task, or none.
@@ -373,12 +373,12 @@ impl Tasks {
 
     /// Tasks that have not ended.
     pub fn nr_alive(&self) -> u32 {
-        self.tasks.len() as u32 - self.nr_exited
+        self.known.len() as u32 - self.nr_exited
     }
 
     /// Moves a task.
     pub fn move_to(&mut self, id: TaskId, place: Place) {
-        let state = &mut self.tasks[id as usize].state;
+        let state = &mut self.known[id as usize].state;
         self.census.replace(state.place, place);
         state.place = place;
     }

@@ -211,6 +211,8 @@ pub fn summarize(
     digest.mix(&[ending.elapsed_ns, recorder.events, recorder.switches, recorder.wakeups]);
     recorder.requests.count_overdue(tasks, ending.elapsed_ns);
     let requests = recorder.requests.groups();
+    let mut wait_ns = recorder.other_wait_ns;
+    wait_ns.add(&recorder.wakeup_latency_ns);
     let observed = recorder.observed.map(|observed| observed.into_records(queues)).transpose()?;
     let Records { timeline, timeline_wakeups, observations, queues, profile } =
         observed.unwrap_or_default();
@@ -234,7 +236,7 @@ pub fn summarize(
         restarts: ending.nr_restarts,
         cpu_time_ns: CpuTime::of(cpus),
         run_ns: recorder.run_ns.quantiles(),
-        wait_ns: recorder.wait_ns.quantiles(),
+        wait_ns: wait_ns.quantiles(),
         wakeup_latency_ns: recorder.wakeup_latency_ns.distribution(),
         response_ns: recorder.requests.response_ns(),
         deadlines: requests.iter().map(|group| group.deadlines).sum(),
