@@ -67,14 +67,30 @@ impl Fifo {
         let item = std::mem::replace(&mut self.slots[index], HOLE);
         assert_ne!(item, HOLE, "no item at position {position}");
         self.len -= 1;
-        while self.slots.front() == Some(&HOLE) {
-            self.slots.pop_front();
-            self.base += 1;
-        }
+        self.skip_holes();
         while self.slots.back() == Some(&HOLE) {
             self.slots.pop_back();
         }
         item
+    }
+
+    /// Removes the first item and returns it.
+    #[inline]
+    pub fn pop_front(&mut self) -> Option<u32> {
+        let item = self.slots.pop_front()?;
+        self.base += 1;
+        self.len -= 1;
+        self.skip_holes();
+        Some(item)
+    }
+
+    /// Neither the first slot nor the last is a hole.
+    #[inline]
+    fn skip_holes(&mut self) {
+        while self.slots.front() == Some(&HOLE) {
+            self.slots.pop_front();
+            self.base += 1;
+        }
     }
 
     /// Whether [`squeeze`](Self::squeeze) is due.
@@ -166,7 +182,7 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_a_vector(
-            operations in prop::collection::vec((0u8..4, any::<prop::sample::Index>()), 1..400),
+            operations in prop::collection::vec((0u8..5, any::<prop::sample::Index>()), 1..400),
         ) {
             let (mut fifo, mut model) = (Fifo::default(), Vec::new());
             let mut positions = BTreeMap::new();
@@ -174,6 +190,10 @@ mod tests {
                 let item = item as u32;
                 match operation {
                     0 => { positions.insert(item, fifo.push_back(item)); model.push(item); }
+                    2 => {
+                        let first = (!model.is_empty()).then(|| model.remove(0));
+                        prop_assert_eq!(fifo.pop_front(), first);
+                    }
                     1 => { positions.insert(item, fifo.push_front(item)); model.insert(0, item); }
                     _ if model.is_empty() => {}
                     _ => {

@@ -1,7 +1,8 @@
 //! Numbers in the order of a wrapping 64-bit key; equal keys keep the order of arrival.
 //!
-//! The standard library's B-tree does the work. Cost: O(log n) for everything, and a walk in
-//! order touches its leaves one after the other.
+//! The standard library's B-tree does the work, except for few items: most queues of a CPU hold
+//! one or two and then none, for which a tree is made and dropped each time. Cost: O(log n) for
+//! everything, and a walk in order touches the tree's leaves one after the other.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -18,27 +19,40 @@ pub struct Key {
     pub arrival: u64,
 }
 
+/// Items that are kept in one array, in order.
+const FEW: usize = 8;
+
 /// A queue in the order of [`Key`].
 #[derive(Clone, Debug, Default)]
 pub struct Ordered {
-    items: BTreeMap<Key, u32>,
+    /// All items, unless they are in the tree.
+    few: Vec<(Key, u32)>,
+    /// All items since there were more than [`FEW`], until there is none.
+    many: BTreeMap<Key, u32>,
 }
 
 impl Ordered {
     /// How many items it holds.
     pub fn len(&self) -> usize {
-        self.items.len()
+        self.few.len() + self.many.len()
     }
 
     /// Whether it holds none.
     pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
+        self.len() == 0
     }
 
     /// Adds `item`; its key must not be in the queue.
     pub fn push(&mut self, key: Key, item: u32) {
-        let other = self.items.insert(key, item);
-        assert!(other.is_none(), "arrivals are unique");
+        if self.many.is_empty() && self.few.len() < FEW {
+            let is_behind = self.few.last().is_none_or(|last| last.0 < key);
+            let place = if is_behind { self.few.len() } else { self.first_not(|at| at < key) };
+            assert!(self.few.get(place).is_none_or(|other| other.0 != key), "{UNIQUE}");
+            return self.few.insert(place, (key, item));
+        }
+        self.many.extend(self.few.drain(..));
+        let other = self.many.insert(key, item);
+        assert!(other.is_none(), "{UNIQUE}");
     }
 
     /// Removes and returns the item with this key.
@@ -46,30 +60,99 @@ impl Ordered {
     /// # Panics
     /// If it is not there: the caller's own books are wrong.
     pub fn remove(&mut self, key: Key) -> u32 {
-        self.items.remove(&key).expect("the item is queued")
+        let place = self.few.iter().position(|item| item.0 == key);
+        let few = place.map(|place| self.few.remove(place).1);
+        few.or_else(|| self.many.remove(&key)).expect("the item is queued")
+    }
+
+    /// Removes the first item and returns it.
+    pub fn pop_first(&mut self) -> Option<u32> {
+        if self.few.is_empty() {
+            return self.many.pop_first().map(|(_, item)| item);
+        }
+        Some(self.few.remove(0).1)
     }
 
     /// The first item.
     pub fn first(&self) -> Option<u32> {
-        self.items.first_key_value().map(|(_, &item)| item)
+        let few = self.few.first().map(|&(_, item)| item);
+        few.or_else(|| self.many.first_key_value().map(|(_, &item)| item))
+    }
+
+    /// How many of the few come before the first whose key is not such.
+    fn first_not(&self, is_such: impl Fn(Key) -> bool) -> usize {
+        self.few.iter().position(|item| !is_such(item.0)).unwrap_or(self.few.len())
     }
 
     /// Items behind `after`, in order; all of them if it is `None`.
     pub fn after(&self, after: Option<Key>) -> impl Iterator<Item = (Key, u32)> + '_ {
+        let begin = after.map_or(0, |key| self.first_not(|at| at <= key));
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.items.range((from, Bound::Unbounded)).map(|(&key, &item)| (key, item))
+        self.few[begin..].iter().copied().chain(self.range((from, Bound::Unbounded)))
     }
 
     /// Items before `before`, last first; all of them if it is `None`.
     pub fn before(&self, before: Option<Key>) -> impl Iterator<Item = (Key, u32)> + '_ {
+        let end = before.map_or(self.few.len(), |key| self.first_not(|at| at < key));
         let to = before.map_or(Bound::Unbounded, Bound::Excluded);
-        self.items.range((Bound::Unbounded, to)).rev().map(|(&key, &item)| (key, item))
+        self.few[..end].iter().rev().copied().chain(self.range((Bound::Unbounded, to)).rev())
+    }
+
+    /// Those of many within these bounds.
+    fn range(
+        &self,
+        bounds: (Bound<Key>, Bound<Key>),
+    ) -> impl DoubleEndedIterator<Item = (Key, u32)> + '_ {
+        self.many.range(bounds).map(|(&key, &item)| (key, item))
     }
 }
 
+const UNIQUE: &str = "arrivals are unique";
+
 #[cfg(test)]
 mod tests {
+    //! Goal: few items and many have one order. Method: a plain sorted vector beside the queue.
+
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_sorted_vector(
+            // As much is taken as put, so that it is empty, has few and has many in turn.
+            operations in prop::collection::vec((0u8..4, -3i64..3), 1..400),
+            more in 0u8..3,
+        ) {
+            let (mut queue, mut model) = (Ordered::default(), Vec::<(Key, u32)>::new());
+            for (item, (operation, at)) in operations.into_iter().enumerate() {
+                let item = item as u32;
+                match operation {
+                    0 if !model.is_empty() => {
+                        prop_assert_eq!(queue.pop_first(), Some(model.remove(0).1));
+                    }
+                    1 if more == 0 && !model.is_empty() => {
+                        let (key, item) = model.remove(at.unsigned_abs() as usize % model.len());
+                        prop_assert_eq!(queue.remove(key), item);
+                    }
+                    _ => {
+                        let key = Key { at, arrival: u64::from(item) };
+                        queue.push(key, item);
+                        model.push((key, item));
+                        model.sort();
+                    }
+                }
+                prop_assert_eq!((queue.len(), queue.is_empty()), (model.len(), model.is_empty()));
+                prop_assert_eq!(queue.first(), model.first().map(|first| first.1));
+                let border = Key { at, arrival: u64::from(item) };
+                let after = model.iter().copied().filter(|&(key, _)| key > border);
+                prop_assert!(queue.after(Some(border)).eq(after));
+                let before = model.iter().rev().copied().filter(|&(key, _)| key < border);
+                prop_assert!(queue.before(Some(border)).eq(before));
+                prop_assert!(queue.after(None).eq(model.iter().copied()));
+                prop_assert!(queue.before(None).eq(model.iter().rev().copied()));
+            }
+        }
+    }
 
     #[test]
     fn keys_wrap_and_ties_keep_arrival() {

@@ -135,6 +135,7 @@ impl Core<'_> {
     // ---- finding a CPU -----------------------------------------------------------------------
 
     /// The CPU that was chosen for a task that wakes up, or where it goes if that may not be.
+    #[inline]
     pub fn allowed_or_fallback(&mut self, task: TaskId, chosen: usize) -> usize {
         if self.is_usable(task, chosen) {
             return chosen;

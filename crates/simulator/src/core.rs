@@ -88,15 +88,13 @@ impl Core<'_> {
 
     /// Takes a lock for the active CPU: waits until it is free, then pays for moving it here.
     /// Whoever holds it stores [`released`](Self::released) when the critical section ends.
+    #[inline]
     pub fn take(&mut self, lock: Lock) {
-        let wait_ns = lock.free_at_ns.saturating_sub(self.now_ns());
-        let here = self.here();
-        let transfer_ns = self.cpus.transfer_ns(lock.holder as usize, here);
-        let take_ns = self.cpus.costs().lock_ns + transfer_ns;
-        self.time.pass(wait_ns + take_ns);
-        let cpu = &mut self.cpus[here];
-        cpu.spend(Spent::LockWait, wait_ns);
-        cpu.spend(Spent::Scheduler, take_ns);
+        if lock.free_at_ns > self.now_ns() {
+            self.charge(Spent::LockWait, lock.free_at_ns - self.now_ns());
+        }
+        let transfer_ns = self.cpus.transfer_ns(lock.holder as usize, self.here());
+        self.charge(Spent::Scheduler, self.cpus.costs().lock_ns + transfer_ns);
     }
 
     /// A lock that the active CPU gives up now.

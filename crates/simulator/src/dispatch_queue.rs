@@ -116,6 +116,17 @@ impl DispatchQueue {
         }
     }
 
+    /// Takes the first task out.
+    #[inline]
+    pub fn remove_first(&mut self) -> Option<TaskId> {
+        let first = match &mut self.order {
+            Order::Fifo(fifo) => fifo.pop_front()?,
+            Order::Vtime(queue) => queue.pop_first()?,
+        };
+        self.view.nr -= 1;
+        Some(first)
+    }
+
     /// Whether it orders its tasks by virtual time at present.
     pub fn is_by_vtime(&self) -> bool {
         matches!(self.order, Order::Vtime(_))
@@ -137,12 +148,15 @@ impl DispatchQueue {
         }
     }
 
-    /// Squeezes holes out where that is due, telling tasks' new positions.
+    /// Whether holes are to be squeezed out.
+    #[inline]
+    pub fn is_sparse(&self) -> bool {
+        matches!(&self.order, Order::Fifo(fifo) if fifo.has_too_many_holes()) && self.walks == 0
+    }
+
+    /// Squeezes holes out, telling tasks' new positions.
     pub fn squeeze(&mut self, moved: impl FnMut(TaskId, i64)) {
-        if let Order::Fifo(fifo) = &mut self.order
-            && self.walks == 0
-            && fifo.has_too_many_holes()
-        {
+        if let Order::Fifo(fifo) = &mut self.order {
             fifo.squeeze(moved);
         }
     }

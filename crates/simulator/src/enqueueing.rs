@@ -44,16 +44,17 @@ impl Core<'_> {
         }
     }
 
-    /// Brings the current task's slice and run time up to date (`update_curr_scx`).
-    pub fn update_current(&mut self) {
-        self.update_current_of(self.here());
+    /// Brings the current task's slice and run time up to date, if there is one
+    /// (`update_curr_scx`).
+    pub fn update_current(&mut self) -> Option<TaskId> {
+        self.update_current_of(self.here())
     }
 
     /// The same for any CPU; the clock of another one may be ahead of the active one's.
-    pub fn update_current_of(&mut self, cpu: usize) {
+    pub fn update_current_of(&mut self, cpu: usize) -> Option<TaskId> {
         let now_ns = self.now_ns();
         let cpu = &mut self.cpus[cpu];
-        let Some(task) = cpu.current else { return };
+        let task = cpu.current?;
         let ran_ns = now_ns.saturating_sub(cpu.exec_start_ns);
         cpu.exec_start_ns += ran_ns;
         let seen = self.tasks.seen_mut(task);
@@ -61,6 +62,7 @@ impl Core<'_> {
         if seen.scx.slice != SLICE_INF {
             seen.scx.slice = seen.scx.slice.saturating_sub(ran_ns);
         }
+        Some(task)
     }
 
     /// Whether a CPU's current task has not blocked.

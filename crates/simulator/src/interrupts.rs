@@ -15,11 +15,15 @@ impl Core<'_> {
         }
     }
 
-    /// Sends a CPU an interrupt that makes it pick again.
+    /// Sends a CPU an interrupt that makes it pick again, unless one is under way already.
+    #[inline]
     pub fn interrupt(&mut self, cpu: usize) {
-        if self.cpus[cpu].when(Await::Interrupt).at_ns != NEVER_NS {
-            return; // One is under way already.
+        if self.cpus[cpu].when(Await::Interrupt).at_ns == NEVER_NS {
+            self.send_interrupt(cpu);
         }
+    }
+
+    fn send_interrupt(&mut self, cpu: usize) {
         if self.cpus[cpu].activity == Activity::Offline {
             return; // It hears nothing.
         }

@@ -5,15 +5,15 @@
 //! known. What is looked at after every event costs a few nanoseconds, so it is always on.
 
 use crate::core::Core;
+use crate::place::Place;
+use crate::task::Census;
 
 impl Core<'_> {
     /// Every runnable task is in exactly one place.
     #[inline]
     pub fn check_places(&self) {
-        let census = self.tasks.census();
-        let all_have_one = census.moving() == 0 && census.runnable() == self.tasks.nr_runnable();
-        let is_in_order = all_have_one && census.queued() == self.queues.nr_queued();
-        if !is_in_order || self.queues.has_stranded() {
+        let expected = Census::of(self.queues.nr_queued(), self.tasks.nr_runnable());
+        if self.tasks.census() != expected || self.queues.has_stranded() {
             self.places_are_wrong();
         }
     }
@@ -39,11 +39,14 @@ impl Core<'_> {
 
     /// Counters agree with a count of every task and queue. O(tasks + queues).
     pub fn check_all(&self) {
-        assert_eq!(self.tasks.recount(), *self.tasks.census(), "places of tasks");
+        assert_eq!(self.tasks.recount(), self.tasks.census(), "places of tasks");
         let queued: usize = self.queues.all().iter().map(|queue| queue.len()).sum();
         assert_eq!(queued, self.queues.nr_queued() as usize, "lengths of dispatch queues");
         let busy = self.cpus.iter().filter(|cpu| cpu.current.is_some()).count();
-        assert_eq!(busy, self.tasks.census().running() as usize, "CPUs with a task");
+        let running = self.tasks.count(|place| matches!(place, Place::Running(_)));
+        assert_eq!(busy, running, "CPUs with a task");
+        let alive = self.tasks.count(|place| place != Place::Exited);
+        assert_eq!(alive, self.tasks.nr_alive() as usize, "tasks that have not ended");
         for cpu in self.cpus.iter() {
             let spent_ns: u64 = cpu.spent_ns().iter().sum();
             assert_eq!(spent_ns, cpu.clock_ns(), "CPU time is conserved: {cpu:?}");

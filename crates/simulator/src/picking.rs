@@ -5,7 +5,7 @@
 pub struct Picking {
     is_choosing: bool,
     is_switching: bool,
-    kicks: OwnKicks,
+    kicks: Option<OwnKicks>,
 }
 
 /// Kicks of itself by a CPU that is choosing its next task.
@@ -17,14 +17,6 @@ pub struct OwnKicks {
     pub if_idle: bool,
     /// Its task is to lose its slice.
     pub preempts: bool,
-}
-
-impl OwnKicks {
-    /// Whether there is one.
-    #[inline]
-    pub fn any(self) -> bool {
-        self.always || self.if_idle || self.preempts
-    }
 }
 
 impl Picking {
@@ -61,14 +53,16 @@ impl Picking {
 
     /// It kicks itself meanwhile.
     pub fn kick_self(&mut self, kick: OwnKicks) {
-        self.kicks.always |= kick.always;
-        self.kicks.if_idle |= kick.if_idle;
-        self.kicks.preempts |= kick.preempts;
+        let kicks = self.kicks.get_or_insert_default();
+        kicks.always |= kick.always;
+        kicks.if_idle |= kick.if_idle;
+        kicks.preempts |= kick.preempts;
     }
 
-    /// Its kicks of itself meanwhile.
-    pub fn take_kicks(&mut self) -> OwnKicks {
-        std::mem::take(&mut self.kicks)
+    /// Its kicks of itself meanwhile, if there were any.
+    #[inline]
+    pub fn take_kicks(&mut self) -> Option<OwnKicks> {
+        self.kicks.take()
     }
 }
 
@@ -85,8 +79,10 @@ mod tests {
         picking.kick_self(OwnKicks { if_idle: true, ..OwnKicks::default() });
         picking.kick_self(OwnKicks { always: true, preempts: true, ..OwnKicks::default() });
         picking.end();
-        let kicks = picking.take_kicks();
+        let kicks = picking.take_kicks().expect("there are kicks");
         assert!(kicks.always && kicks.if_idle && kicks.preempts);
-        assert!(!picking.take_kicks().always && !picking.is_switching() && !picking.is_choosing());
+        assert!(
+            picking.take_kicks().is_none() && !picking.is_switching() && !picking.is_choosing()
+        );
     }
 }

@@ -21,16 +21,19 @@ impl Core<'_> {
     // ---- idle CPUs --------------------------------------------------------------------------
 
     /// Marks a CPU idle.
+    #[inline]
     pub fn mark_idle(&mut self, cpu: usize) {
         self.idle.mark(cpu, self.cpus.siblings(cpu));
     }
 
     /// Marks a CPU busy, or claimed by somebody who will make it busy.
+    #[inline]
     pub fn mark_busy(&mut self, cpu: usize) {
         self.idle.mark_busy(cpu, self.cpus.siblings(cpu));
     }
 
     /// Claims the CPU that was found, if one was.
+    #[inline]
     pub fn claim(&mut self, found: Option<usize>) -> Option<usize> {
         if let Some(cpu) = found {
             self.mark_busy(cpu);
@@ -142,10 +145,14 @@ impl Core<'_> {
     // ---- CPUs of one core -------------------------------------------------------------------
 
     /// Recomputes how fast the siblings of `cpu` compute, after it became busy or idle.
+    #[inline]
     pub fn refresh_siblings(&mut self, cpu: usize) {
-        if self.cpus.siblings(cpu).is_empty() {
-            return;
+        if !self.cpus.siblings(cpu).is_empty() {
+            self.refresh_core(cpu);
         }
+    }
+
+    fn refresh_core(&mut self, cpu: usize) {
         let now_ns = self.now_ns();
         self.cpus[cpu].speed_permille = self.cpus.speed_of(cpu);
         for place in 0..self.cpus.siblings(cpu).len() {

@@ -168,6 +168,12 @@ impl<'a> PolicyState<'a> {
         self.buffer.push(insertion);
     }
 
+    /// Whether there are any.
+    #[inline]
+    pub fn keeps_any(&self) -> bool {
+        !self.buffer.is_empty()
+    }
+
     /// Forgets the last of them; whether there was one.
     pub fn forget_last(&mut self) -> bool {
         self.buffer.pop().is_some()

@@ -21,6 +21,7 @@ impl Core<'_> {
     }
 
     /// Index of the queue an insertion names; a failure if there is none.
+    #[inline]
     pub fn resolve(&mut self, insertion: Insertion, local_cpu: usize) -> Option<u32> {
         let Insertion { task, dsq, by_vtime, .. } = insertion;
         if dsq & BUILTIN == 0 {
@@ -87,13 +88,14 @@ impl Core<'_> {
         true
     }
 
-    #[inline]
+    #[inline(always)]
     fn holds_lock(&self, index: u32) -> bool {
         self.queues.is_walked(index)
             || (self.picking.is_choosing() && index as usize == self.here())
     }
 
     /// Takes a queue's lock unless this CPU holds it already.
+    #[inline(always)]
     pub fn lock_queue(&mut self, index: u32) {
         if !self.holds_lock(index) {
             self.take(self.queues.get(index).lock);
@@ -101,37 +103,43 @@ impl Core<'_> {
     }
 
     /// Gives a queue's lock back unless a longer critical section goes on.
+    #[inline(always)]
     pub fn unlock_queue(&mut self, index: u32) {
         if !self.holds_lock(index) {
-            self.queues.get_mut(index).lock = self.released();
+            self.release_queue(index);
         }
+    }
+
+    /// Gives a queue's lock back.
+    #[inline]
+    pub fn release_queue(&mut self, index: u32) {
+        self.queues.get_mut(index).lock = self.released();
     }
 
     /// Appends a task to the queue with this index (`dispatch_enqueue`).
     pub fn push(&mut self, index: u32, task: TaskId, enq_flags: u64, by_vtime: bool) {
         self.lock_queue(index);
         self.charge(Spent::Scheduler, self.cpus.costs().dsq_op_ns);
-        let vtime = self.tasks.seen(task).scx.dsq_vtime;
         let at_head = enq_flags & (flags::ENQ_HEAD | flags::ENQ_PREEMPT) != 0;
+        let (seen, state) = self.tasks.both_mut(task);
+        let vtime = seen.scx.dsq_vtime;
         match self.queues.add(index, task, by_vtime.then_some(vtime), at_head) {
             Ok((position, seq)) => {
+                state.fifo_position = position;
+                state.queued_at = vtime as i64;
+                let queue = self.queues.get(index);
+                seen.scx.dsq = self.visible.room.shift.show(queue.address());
+                seen.scx.dsq_seq = seq;
+                let is_sparse = queue.is_sparse();
                 match self.recorder.queues() {
                     Some(recorder) if by_vtime => recorder.pushed_by_vtime(index, task, vtime),
                     Some(recorder) => recorder.pushed(index, task, seq, at_head),
                     None => {}
                 }
-                let state = self.tasks.state_mut(task);
-                state.fifo_position = position;
-                state.queued_at = vtime as i64;
-                let address = self.visible.room.shift.show(self.queues.get(index).address());
-                let entity = &mut self.tasks.seen_mut(task).scx;
-                entity.dsq = address;
-                entity.dsq_seq = seq;
                 self.tasks.move_to(task, Place::Queued(index));
-                let tasks = &mut self.tasks;
-                self.queues
-                    .get_mut(index)
-                    .squeeze(|task, at| tasks.state_mut(task).fifo_position = at);
+                if is_sparse {
+                    self.squeeze(index);
+                }
             }
             Err(MixedOrders) => {
                 self.tasks.move_to(task, Place::Custody);
@@ -142,6 +150,13 @@ impl Core<'_> {
         if let Some(cpu) = self.queues.cpu_of(index) {
             self.entered_local(cpu, task, enq_flags);
         }
+    }
+
+    /// Squeezes a queue's holes out.
+    #[cold]
+    fn squeeze(&mut self, index: u32) {
+        let (queues, tasks) = (&mut self.queues, &mut self.tasks);
+        queues.get_mut(index).squeeze(|task, at| tasks.state_mut(task).fifo_position = at);
     }
 
     /// Ends the run because a task cannot be put into a queue in this order.
@@ -182,6 +197,33 @@ impl Core<'_> {
         self.unlock_queue(index);
     }
 
+    /// Takes the first task out of a queue that is not empty; it is then in no place.
+    #[inline]
+    pub fn unqueue_first(&mut self, index: u32) -> TaskId {
+        self.lock_queue(index);
+        let first = self.unlink_first(index);
+        self.unlock_queue(index);
+        first
+    }
+
+    /// Takes the first task out of this queue, whose lock the active CPU holds.
+    #[inline]
+    fn unlink_first(&mut self, index: u32) -> TaskId {
+        self.charge(Spent::Scheduler, self.cpus.costs().dsq_op_ns);
+        let first = self.queues.remove_first(index);
+        if let Some(recorder) = self.recorder.queues() {
+            recorder.left(index, first, true);
+        }
+        self.belongs_nowhere(first);
+        first
+    }
+
+    #[inline]
+    fn belongs_nowhere(&mut self, task: TaskId) {
+        self.tasks.seen_mut(task).scx.dsq = std::ptr::null_mut();
+        self.tasks.move_to(task, Place::Moving);
+    }
+
     /// Takes a task out of this queue, whose lock the active CPU holds.
     fn unlink(&mut self, index: u32, task: TaskId) {
         self.charge(Spent::Scheduler, self.cpus.costs().dsq_op_ns);
@@ -197,22 +239,25 @@ impl Core<'_> {
         }
         let removed = self.queues.remove(index, standing);
         assert_eq!(removed, task, "queue {} gave another task", self.queues.get(index).id());
-        self.tasks.seen_mut(task).scx.dsq = std::ptr::null_mut();
-        self.tasks.move_to(task, Place::Moving);
+        self.belongs_nowhere(task);
     }
 
     /// Moves the first task of a queue that may run on the active CPU to that CPU's own queue
     /// (`consume_dispatch_q`).
+    #[inline]
     pub fn move_first_to_local(&mut self, index: u32) -> bool {
+        self.queues.get(index).len() > 0 && self.move_first_allowed(index)
+    }
+
+    fn move_first_allowed(&mut self, index: u32) -> bool {
         let cpu = self.here();
-        if self.queues.get(index).len() == 0 {
-            return false;
-        }
         self.lock_queue(index);
         let (found, steps) = self.first_allowed(index, cpu);
         self.charge(Spent::Scheduler, self.scan_ns(steps - 1, index));
-        if let Some(task) = found {
-            self.unlink(index, task);
+        match found {
+            Some(_) if steps == 1 => drop(self.unlink_first(index)),
+            Some(task) => self.unlink(index, task),
+            None => {}
         }
         self.unlock_queue(index);
         let Some(task) = found else { return false };

@@ -165,6 +165,13 @@ impl Queues {
         self.queues[index as usize].remove(standing)
     }
 
+    /// Takes the first task out of a queue that is not empty.
+    #[inline]
+    pub fn remove_first(&mut self, index: u32) -> TaskId {
+        self.nr_queued -= 1;
+        self.queues[index as usize].remove_first().expect("the queue is not empty")
+    }
+
     /// Tasks in all queues.
     pub fn nr_queued(&self) -> u32 {
         self.nr_queued

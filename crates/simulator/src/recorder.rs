@@ -81,8 +81,9 @@ pub struct Recorder {
     /// What somebody asked for, if somebody did.
     observed: Option<Box<Observed>>,
     run_ns: Times,
-    wait_ns: Times,
+    /// Waits that began with a wake-up, and others.
     wakeup_latency_ns: Times,
+    other_wait_ns: Times,
     /// Why the run ends early.
     failure: Option<Box<Failure>>,
     limits: Limits,
@@ -105,8 +106,8 @@ impl Recorder {
             requests: Requests::default(),
             observed: Observed::new(options),
             run_ns: Times::default(),
-            wait_ns: Times::default(),
             wakeup_latency_ns: Times::default(),
+            other_wait_ns: Times::default(),
             failure: None,
             limits: Limits::new(options.events_max),
         }
@@ -196,10 +197,8 @@ impl Recorder {
 
     /// A wait came to its end, or the run did.
     pub fn waited(&mut self, waited_ns: u64, woken: bool) {
-        self.wait_ns.record(waited_ns);
-        if woken {
-            self.wakeup_latency_ns.record(waited_ns);
-        }
+        let waits = if woken { &mut self.wakeup_latency_ns } else { &mut self.other_wait_ns };
+        waits.record(waited_ns);
     }
 
     /// A task left a CPU.

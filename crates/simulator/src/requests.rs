@@ -80,7 +80,7 @@ impl Requests {
                 self.miss(&tasks.name(request.by), 1);
             }
         }
-        for (id, state) in tasks.states().iter().enumerate() {
+        for (id, state) in tasks.states().enumerate() {
             let Some((every, deadline_ns)) = state.releases.every else { continue };
             if state.place == Place::Exited || deadline_ns == NO_DEADLINE_NS {
                 continue;

@@ -36,17 +36,16 @@ impl Core<'_> {
         self.charge(Spent::Scheduler, self.cpus.costs().wakeup_ns);
         self.tasks.becomes_runnable(task);
         let now_ns = self.now_ns();
-        let state = self.tasks.state_mut(task);
-        state.waiting_since_ns = now_ns;
-        state.woken = true;
-        self.tasks.seen_mut(task).state = 0;
+        let (seen, state) = self.tasks.both_mut(task);
+        (state.waiting_since_ns, state.woken, seen.state) = (now_ns, true, 0);
         self.recorder.wakes(now_ns, task);
 
         let (cpu, direct, selected) = self.select_task_rq(task, wake_flags);
-        self.tasks.seen_mut(task).cpu = cpu as i32;
+        let seen = self.tasks.seen_mut(task);
+        seen.cpu = cpu as i32;
+        seen.scx.flags |= flags::TASK_QUEUED;
         self.recorder.woke(now_ns, task, cpu, wake_flags & flags::WAKE_FORK != 0);
         let enq_flags = flags::ENQ_WAKEUP | if selected { flags::ENQ_CPU_SELECTED } else { 0 };
-        self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;
         self.call_for(Operation::Runnable, task, enq_flags);
         match direct {
             Some(insertion) => {
@@ -106,19 +105,20 @@ impl Core<'_> {
     /// given it back.
     pub fn schedule(&mut self) {
         let cpu = self.here();
-        self.update_current();
-        if let Some(task) = self.cpus[cpu].current
-            && self.could_go_on(task)
+        let mut prev = self.update_current();
+        let mut goes_on = prev.is_some_and(|task| self.could_go_on(task));
+        if let (true, Some(task)) = (goes_on, prev)
             && !self.may_run_on(task, cpu)
         {
             self.expel(task);
+            (prev, goes_on) = (None, false);
         }
         self.recorder.observe(self.now_ns(), Event::Looks { cpu: cpu as u32 });
         let own = self.queues.local(cpu);
-        self.lock_queue(own);
+        // Nobody walks over a CPU's own queue.
+        self.take(self.queues.get(own).lock);
         self.picking.begin_choice();
-        let prev = self.cpus[cpu].current;
-        let choice = self.choose(prev);
+        let choice = self.choose(prev, goes_on);
         self.cpus[cpu].need_resched = false;
         match choice {
             Choice::Keep => {
@@ -129,28 +129,27 @@ impl Core<'_> {
                 }
             }
             Choice::Take(next) => {
-                let put_back = prev.filter(|&prev| self.switch_from(prev, 0));
-                self.set_next(next, put_back);
+                if let Some(prev) = prev {
+                    self.switch_from(prev, goes_on, 0);
+                }
+                self.set_next(next, prev.filter(|_| goes_on));
             }
             Choice::Nothing => {
                 if let Some(prev) = prev {
-                    self.switch_from(prev, flags::ENQ_LAST);
+                    self.switch_from(prev, goes_on, flags::ENQ_LAST);
                 }
                 self.become_idle();
             }
         }
         self.picking.end();
-        self.unlock_queue(own);
+        self.release_queue(own);
         self.carry_out_own_kicks();
     }
 
     /// Carries out what the active CPU was told by itself while it picked: it cannot take an
     /// interrupt before it has switched (`kick_cpus_irq_workfn`).
     fn carry_out_own_kicks(&mut self) {
-        let kicks = self.picking.take_kicks();
-        if !kicks.any() {
-            return;
-        }
+        let Some(kicks) = self.picking.take_kicks() else { return };
         let cpu = self.here();
         let current = self.cpus[cpu].current;
         if let (true, Some(task)) = (kicks.preempts, current) {
@@ -163,9 +162,9 @@ impl Core<'_> {
 
     /// `balance_one` and `pick_task_scx`. A task that is taken is in no queue any more. The policy
     /// is also given a `prev` that has blocked, but only a runnable one can be kept.
-    fn choose(&mut self, prev: Option<TaskId>) -> Choice {
+    fn choose(&mut self, prev: Option<TaskId>, goes_on: bool) -> Choice {
         let cpu = self.here();
-        let runnable = prev.filter(|&task| self.could_go_on(task));
+        let runnable = prev.filter(|_| goes_on);
         let has_slice =
             |kernel: &Self| runnable.is_some_and(|task| kernel.tasks.seen(task).scx.slice > 0);
         if has_slice(self) {
@@ -204,7 +203,12 @@ impl Core<'_> {
     }
 
     /// The head of the active CPU's own queue, refilled from the global one if it is empty.
+    #[inline(always)]
     pub fn take_local_or_global(&mut self) -> Option<TaskId> {
+        if self.queues.nr_queued() > 0 { self.take_queued() } else { None }
+    }
+
+    fn take_queued(&mut self) -> Option<TaskId> {
         let cpu = self.here();
         let local = self.queues.local(cpu);
         if self.queues.get(local).len() == 0 {
@@ -213,13 +217,16 @@ impl Core<'_> {
                 return None;
             }
         }
-        let first = self.queues.get(local).first()?;
-        self.unqueue(first);
-        Some(first)
+        Some(self.unqueue_first(local))
     }
 
     /// Carries out the insertions of one `dispatch` (`flush_dispatch_buf`) and counts them.
+    #[inline]
     pub fn flush_buffer(&mut self) -> usize {
+        if self.policy.keeps_any() { self.flush_insertions() } else { 0 }
+    }
+
+    fn flush_insertions(&mut self) -> usize {
         let buffer = self.policy.take_buffer();
         let nr = buffer.len();
         let cpu = self.here();
@@ -238,14 +245,12 @@ impl Core<'_> {
         nr
     }
 
-    /// Takes the task that ran off the active CPU; whether it is runnable and was put back.
-    fn switch_from(&mut self, prev: TaskId, enq_flags: u64) -> bool {
-        let runnable = self.could_go_on(prev);
-        if runnable {
+    /// Takes the task that ran off the active CPU and, if it could go on, puts it back.
+    fn switch_from(&mut self, prev: TaskId, goes_on: bool, enq_flags: u64) {
+        if goes_on {
             self.put_back(prev, enq_flags);
         }
         self.vacate(prev);
-        runnable
     }
 
     /// Puts a task that was running and still could back into the queues (`put_prev_task_scx`).
@@ -267,8 +272,8 @@ impl Core<'_> {
     /// Leaves the active CPU without its task.
     pub fn vacate(&mut self, task: TaskId) {
         let cpu = self.here();
-        self.cpus[cpu].current = None;
-        self.cpus[cpu].activity = Activity::Idle;
+        let state = &mut self.cpus[cpu];
+        (state.current, state.activity) = (None, Activity::Idle);
         self.tasks.seen_mut(task).on_cpu = 0;
     }
 
@@ -297,16 +302,13 @@ impl Core<'_> {
     }
 
     /// Ends a task's stay on the active CPU in the books.
+    #[inline]
     fn end_stay(&mut self, task: TaskId, voluntarily: bool) {
         let (cpu, now_ns) = (self.here(), self.now_ns());
         let turnover_kib = self.cpus[cpu].cache_turnover_kib;
-        let seen = self.tasks.seen_mut(task);
-        if voluntarily {
-            seen.nvcsw += 1;
-        } else {
-            seen.nivcsw += 1;
-        }
-        let state = self.tasks.state_mut(task);
+        let (seen, state) = self.tasks.both_mut(task);
+        let count = if voluntarily { &mut seen.nvcsw } else { &mut seen.nivcsw };
+        *count += 1;
         let ran_ns = now_ns - state.on_cpu_since_ns;
         state.totals.run_ns += ran_ns;
         state.cache_mark_kib = turnover_kib;
@@ -320,9 +322,7 @@ impl Core<'_> {
     /// Ends the current task's stay on the active CPU because it cannot go on
     /// (`dequeue_task_scx`). It stays current until [`schedule`](Self::schedule), which follows.
     pub fn block_current(&mut self, place: Place) {
-        let cpu = self.here();
-        let task = self.cpus[cpu].current.expect("a task blocks itself");
-        self.update_current();
+        let task = self.update_current().expect("a task blocks itself");
         self.tasks.seen_mut(task).state = 1;
         self.picking.begin_switch();
         self.call_for(Operation::Stopping, task, 0);
@@ -335,7 +335,6 @@ impl Core<'_> {
     /// Starts a task on the active CPU (`set_next_task_scx` and the switch itself).
     fn set_next(&mut self, next: TaskId, prev: Option<TaskId>) {
         let cpu = self.here();
-        let was_idle = self.cpus[cpu].when(Await::Tick) == When::NEVER;
         let seen = self.tasks.seen_mut(next);
         if seen.scx.slice == 0 {
             seen.scx.slice = SLICE_DFL_NS;
@@ -344,28 +343,23 @@ impl Core<'_> {
         seen.cpu = cpu as i32;
         self.tasks.move_to(next, Place::Running(cpu as u32));
         self.recorder.observe(self.now_ns(), Event::Taken { task: next, cpu: cpu as u32 });
-        self.cpus[cpu].current = Some(next);
-        if was_idle {
+        let state = &mut self.cpus[cpu];
+        state.current = Some(next);
+        if state.when(Await::Tick) == When::NEVER {
             self.leave_idle();
         }
         let state = &mut self.cpus[cpu];
         (state.exec_start_ns, state.activity) = (self.time.now_ns(), Activity::Syscall);
         self.call_for(Operation::Running, next, 0);
-        self.charge_switch(next);
-        let now_ns = self.now_ns();
-        let state = self.tasks.state_mut(next);
-        let waited_ns = now_ns.checked_sub(state.waiting_since_ns);
-        let waited_ns = waited_ns.expect("nobody runs before it is runnable");
-        state.totals.wait_ns += waited_ns;
-        state.totals.switches += 1;
-        state.on_cpu_since_ns = now_ns;
-        let woken = state.woken;
-        self.recorder.entered(now_ns, Entry { task: next, put_back: prev, cpu, waited_ns, woken });
+        let (waited_ns, woken) = self.charge_switch(next);
+        let entry = Entry { task: next, put_back: prev, cpu, waited_ns, woken };
+        self.recorder.entered(self.time.now_ns(), entry);
     }
 
     /// Charges the switch to a task: address space, how long it was away, migration, refilling its
-    /// cache.
-    fn charge_switch(&mut self, next: TaskId) {
+    /// cache. How long it waited up to then, and whether for a wake-up's sake.
+    #[inline]
+    fn charge_switch(&mut self, next: TaskId) -> (u64, bool) {
         let here = self.here();
         let (costs, cpu) = (self.cpus.costs(), &self.cpus[here]);
         let state = self.tasks.state_mut(next);
@@ -394,7 +388,15 @@ impl Core<'_> {
         let cpu = &mut self.cpus[here];
         (cpu.address_space, cpu.switches) = (Some(state.address_space), switches);
         cpu.cache_turnover_kib += missing_kib;
-        self.charge(Spent::Kernel, ns);
+        cpu.spend(Spent::Kernel, ns);
+        self.time.pass(ns);
+        let now_ns = self.time.now_ns();
+        let waited_ns = now_ns.checked_sub(state.waiting_since_ns);
+        let waited_ns = waited_ns.expect("nobody runs before it is runnable");
+        state.totals.wait_ns += waited_ns;
+        state.totals.switches += 1;
+        state.on_cpu_since_ns = now_ns;
+        (waited_ns, state.woken)
     }
 
     // ---- idle, interrupts -------------------------------------------------------------------
@@ -406,6 +408,7 @@ impl Core<'_> {
         }
     }
 
+    #[inline]
     pub fn become_idle(&mut self) {
         let cpu = self.here();
         let state = &mut self.cpus[cpu];

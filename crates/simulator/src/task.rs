@@ -5,55 +5,64 @@
 use crate::abi;
 use crate::agenda::NEVER_NS;
 use crate::dispatch_queue::Standing;
-use crate::place::{PLACE_KINDS, Place, TaskId};
+use crate::place::{Place, TaskId};
 use crate::visible::{Placed, Visible};
 use runqueue::Key;
 use scenario::draw::Random;
 use scenario::workload::{Amount, LOOP_DEPTH_MAX, Op, TaskTemplate};
 use std::sync::Arc;
 
-/// How many tasks are where.
+/// How many tasks are where, as far as invariants compare it. The numbers lie side by side in one
+/// word, so that a move is one addition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Census {
-    counts: [u32; PLACE_KINDS],
-    /// Tasks in places of [`Place::is_runnable`].
-    runnable: u32,
-}
+pub struct Census(u64);
+
+/// Bits of a number in a [`Census`]: there are fewer tasks than 2^21.
+const CENSUS_BITS: u32 = 21;
+const MOVING: u64 = 1;
+const QUEUED: u64 = 1 << CENSUS_BITS;
+/// Wants a CPU or has one.
+const RUNNABLE: u64 = 1 << (2 * CENSUS_BITS);
 
 impl Census {
+    /// No task is between two places, and so many are elsewhere.
+    pub fn of(queued: u32, runnable: u32) -> Census {
+        Census(u64::from(queued) * QUEUED + u64::from(runnable) * RUNNABLE)
+    }
+
+    fn number(self, of: u64) -> u32 {
+        (self.0 / of % (1 << CENSUS_BITS)) as u32
+    }
+
     /// Tasks between two places.
-    pub fn moving(&self) -> u32 {
-        self.counts[Place::Moving.kind()]
+    pub fn moving(self) -> u32 {
+        self.number(MOVING)
     }
 
     /// Tasks in dispatch queues.
-    pub fn queued(&self) -> u32 {
-        self.counts[Place::Queued(0).kind()]
-    }
-
-    /// Tasks on CPUs.
-    pub fn running(&self) -> u32 {
-        self.counts[Place::Running(0).kind()]
+    pub fn queued(self) -> u32 {
+        self.number(QUEUED)
     }
 
     /// Tasks that want a CPU or have one.
-    pub fn runnable(&self) -> u32 {
-        self.runnable
+    pub fn runnable(self) -> u32 {
+        self.number(RUNNABLE)
     }
 
-    fn add(&mut self, place: Place) {
-        self.counts[place.kind()] += 1;
-        self.runnable += u32::from(place.is_runnable());
+    /// What a task at a place adds.
+    #[inline]
+    fn weight(place: Place) -> u64 {
+        match place {
+            Place::Unborn | Place::Asleep | Place::Exited => 0,
+            Place::Moving => MOVING,
+            Place::Custody | Place::Running(_) => RUNNABLE,
+            Place::Queued(_) => QUEUED + RUNNABLE,
+        }
     }
 
-    fn take(&mut self, place: Place) {
-        self.counts[place.kind()] -= 1;
-        self.runnable -= u32::from(place.is_runnable());
-    }
-
-    /// Tasks that have ended.
-    pub fn exited(&self) -> u32 {
-        self.counts[Place::Exited.kind()]
+    #[inline]
+    fn replace(&mut self, from: Place, to: Place) {
+        self.0 = self.0 + Census::weight(to) - Census::weight(from);
     }
 }
 
@@ -192,17 +201,25 @@ pub struct Totals {
     pub exited_at_ns: u64,
 }
 
+/// A task.
+#[derive(Debug)]
+struct Known {
+    /// The structure that the policy sees.
+    seen: Placed<abi::Task>,
+    state: State,
+}
+
 /// All tasks of a run.
 #[derive(Debug, Default)]
 pub struct Tasks {
-    /// The structures that the policy sees.
-    slots: Vec<Placed<abi::Task>>,
-    states: Vec<State>,
+    known: Vec<Known>,
     /// Words of a mask.
     mask_words: usize,
     census: Census,
     /// Tasks that want a CPU or have one, counted apart from their places.
     nr_runnable: u32,
+    /// Tasks that have ended.
+    nr_exited: u32,
     /// What runs on an idle CPU, by CPU.
     idle: Vec<Placed<abi::Task>>,
     address_spaces: Vec<Placed<abi::AddressSpace>>,
@@ -261,7 +278,7 @@ impl Tasks {
         cpus: &abi::CpuMask,
         random: Random,
     ) -> TaskId {
-        let id = self.states.len() as TaskId;
+        let id = self.known.len() as TaskId;
         let task = new_task(id as i32 + 1, &kind.name, i32::from(kind.nice));
         let mut slot = visible.place_task(task);
         let (at, shift) = (slot.address(), visible.room.shift);
@@ -270,56 +287,61 @@ impl Tasks {
         slot.nr_cpus_allowed = cpus.weight() as i32;
         slot.group_leader = shift.show(at);
         slot.cpus_ptr = shift.show(mask.bits.as_ptr());
-        self.slots.push(slot);
-        self.states.push(new_state(template, kind, random));
-        self.census.add(Place::Unborn);
+        self.known.push(Known { seen: slot, state: new_state(template, kind, random) });
         id
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.states.len()
+        self.known.len()
     }
 
     /// How many tasks are where.
-    pub fn census(&self) -> &Census {
-        &self.census
+    pub fn census(&self) -> Census {
+        self.census
     }
 
     /// The simulator's side of a task.
     pub fn state(&self, id: TaskId) -> &State {
-        &self.states[id as usize]
+        &self.known[id as usize].state
     }
 
     /// The simulator's side of a task.
     pub fn state_mut(&mut self, id: TaskId) -> &mut State {
-        &mut self.states[id as usize]
+        &mut self.known[id as usize].state
     }
 
     /// All states, by task number.
-    pub fn states(&self) -> &[State] {
-        &self.states
+    pub fn states(&self) -> impl Iterator<Item = &State> {
+        self.known.iter().map(|task| &task.state)
+    }
+
+    /// Both sides of a task. No reference to them may live across a call of the policy.
+    #[inline]
+    pub fn both_mut(&mut self, id: TaskId) -> (&mut abi::Task, &mut State) {
+        let Known { seen, state } = &mut self.known[id as usize];
+        (seen, state)
     }
 
     /// The structure the policy sees. No reference to it may live across a call of the policy.
     pub fn seen(&self, id: TaskId) -> &abi::Task {
-        &self.slots[id as usize]
+        &self.known[id as usize].seen
     }
 
     /// The structure the policy sees. No reference to it may live across a call of the policy.
     pub fn seen_mut(&mut self, id: TaskId) -> &mut abi::Task {
-        &mut self.slots[id as usize]
+        &mut self.known[id as usize].seen
     }
 
     /// The CPUs on which a task may run. See [`Placed::mask`].
     #[inline]
     pub fn mask(&self, id: TaskId) -> Placed<abi::CpuMask> {
-        self.slots[id as usize].mask(self.mask_words)
+        self.known[id as usize].seen.mask(self.mask_words)
     }
 
     /// The address that stands for a task in calls to the policy.
     pub fn address(&self, id: TaskId) -> *mut abi::Task {
-        self.slots[id as usize].address()
+        self.known[id as usize].seen.address()
     }
 
     /// What runs on a CPU that has this task, or none.
@@ -347,6 +369,7 @@ impl Tasks {
     pub fn stops(&mut self, id: TaskId, place: Place) {
         self.move_to(id, place);
         self.nr_runnable -= 1;
+        self.nr_exited += u32::from(place == Place::Exited);
     }
 
     /// Tasks that want a CPU or have one, counted apart from their places.
@@ -356,24 +379,24 @@ impl Tasks {
 
     /// Tasks that have not ended.
     pub fn nr_alive(&self) -> u32 {
-        self.states.len() as u32 - self.census.exited()
+        self.known.len() as u32 - self.nr_exited
     }
 
     /// Moves a task.
     pub fn move_to(&mut self, id: TaskId, place: Place) {
-        let state = &mut self.states[id as usize];
-        self.census.take(state.place);
-        self.census.add(place);
+        let state = &mut self.known[id as usize].state;
+        self.census.replace(state.place, place);
         state.place = place;
     }
 
     /// Counts every task's place anew. O(tasks).
     pub fn recount(&self) -> Census {
-        let mut census = Census::default();
-        for state in &self.states {
-            census.add(state.place);
-        }
-        census
+        Census(self.states().map(|state| Census::weight(state.place)).sum())
+    }
+
+    /// Tasks in such places. O(tasks).
+    pub fn count(&self, is_such: impl Fn(Place) -> bool) -> usize {
+        self.states().filter(|state| is_such(state.place)).count()
     }
 
     /// The name of a task.
@@ -436,10 +459,10 @@ mod tests {
 
     #[test]
     fn what_a_million_tasks_have_takes_less_than_a_gibibyte() {
-        let (state, slot) = (size_of::<State>() as u64, size_of::<Placed<abi::Task>>() as u64);
+        let known = size_of::<Known>() as u64;
         let space = (size_of::<abi::AddressSpace>() + size_of::<Placed<abi::Task>>()) as u64;
-        let bytes = MaskWidth::Usual.tasks().bytes + state + slot + space;
+        let bytes = MaskWidth::Usual.tasks().bytes + known + space;
         // Beside them each has a timer and what a policy stores for it: 174 bytes under cfs.
-        assert!(1_000_000 * (bytes + 180) < 1 << 30, "{bytes}, {state} of them the state");
+        assert!(1_000_000 * (bytes + 180) < 1 << 30, "{bytes}, {known} of them ours");
     }
 }

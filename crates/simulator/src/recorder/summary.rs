@@ -204,17 +204,15 @@ pub fn summarize(
     ending: Ending,
 ) -> Result<RunResult, RecordError> {
     let ids = 0..tasks.len() as TaskId;
-    let end_ns = if tasks.census().exited() as usize == tasks.len() {
-        recorder.last_exit_ns
-    } else {
-        ending.elapsed_ns
-    };
+    let end_ns = if tasks.nr_alive() == 0 { recorder.last_exit_ns } else { ending.elapsed_ns };
     let sum =
         |count: fn(&crate::abi::Task) -> u64| ids.clone().map(|id| count(tasks.seen(id))).sum();
     let mut digest = recorder.digest;
     digest.mix(&[ending.elapsed_ns, recorder.events, recorder.switches, recorder.wakeups]);
     recorder.requests.count_overdue(tasks, ending.elapsed_ns);
     let requests = recorder.requests.groups();
+    let mut wait_ns = recorder.other_wait_ns;
+    wait_ns.add(&recorder.wakeup_latency_ns);
     let observed = recorder.observed.map(|observed| observed.into_records(queues)).transpose()?;
     let Records { timeline, timeline_wakeups, observations, queues, profile } =
         observed.unwrap_or_default();
@@ -238,7 +236,7 @@ pub fn summarize(
         restarts: ending.nr_restarts,
         cpu_time_ns: CpuTime::of(cpus),
         run_ns: recorder.run_ns.quantiles(),
-        wait_ns: recorder.wait_ns.quantiles(),
+        wait_ns: wait_ns.quantiles(),
         wakeup_latency_ns: recorder.wakeup_latency_ns.distribution(),
         response_ns: recorder.requests.response_ns(),
         deadlines: requests.iter().map(|group| group.deadlines).sum(),
@@ -270,7 +268,7 @@ fn jain_fairness(tasks: &Tasks, elapsed_ns: u64) -> f64 {
         state.totals.run_ns as f64 / weight as f64 / lived_ns as f64
     };
     let wanted = |(_, state): &(usize, &State)| state.totals.run_ns + state.totals.wait_ns > 0;
-    let tasks_of_interest = tasks.states().iter().enumerate().filter(wanted);
+    let tasks_of_interest = tasks.states().enumerate().filter(wanted);
     let (count, sum, squares) = tasks_of_interest
         .map(share)
         .fold((0.0, 0.0, 0.0), |(n, sum, squares), x| (n + 1.0, sum + x, squares + x * x));
@@ -279,7 +277,7 @@ fn jain_fairness(tasks: &Tasks, elapsed_ns: u64) -> f64 {
 
 fn task_groups(tasks: &Tasks, nr_cpus: usize) -> Vec<TaskGroup> {
     let mut groups: BTreeMap<(String, i32), TaskGroup> = BTreeMap::new();
-    for (id, state) in tasks.states().iter().enumerate() {
+    for (id, state) in tasks.states().enumerate() {
         let id = id as TaskId;
         let (name, nice) = (tasks.name(id), tasks.seen(id).static_prio - 120);
         let group = groups.entry((name.clone(), nice)).or_insert(TaskGroup {
