@@ -14,7 +14,7 @@ use crate::object_file::MapDefinition;
 use crate::program::Elements;
 use crate::room::Room;
 use std::collections::{BTreeMap, VecDeque};
-pub use timers::TimerCall;
+pub use timers::{PLACES_MAX as LOCKS_MAX, TimerCall};
 use timers::{Places, Timer};
 
 /// Kinds of maps, `enum bpf_map_type`.

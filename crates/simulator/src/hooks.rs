@@ -28,6 +28,15 @@ impl Core<'_> {
         (facts.now_ns, facts.cpu, facts.current) = (now_ns, cpu as u32, current);
     }
 
+    /// Spends what the program spent by itself, up to what it takes for now.
+    #[inline]
+    pub fn catch_up(&mut self) {
+        let ns = self.visible.facts.now_ns - self.now_ns();
+        if ns != 0 {
+            self.charge(Spent::Scheduler, ns);
+        }
+    }
+
     /// Ends walks that an operation has left open, and the run.
     #[cold]
     fn end_walks(&mut self) {

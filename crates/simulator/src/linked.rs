@@ -172,6 +172,7 @@ impl Adopted {
         nr_cpus: usize,
         mode: Mode,
     ) -> Result<Self, Refusal> {
+        visible.forget_locks();
         let declared = &loaded.object.maps;
         let mut maps =
             Maps::new(&mut visible.room, declared, nr_cpus, STORAGE_MAX).map_err(Refusal::Map)?;

@@ -37,8 +37,10 @@ impl Core<'_> {
     fn run_function(&mut self, number: usize, arguments: [u64; 5], whom: u64) -> u64 {
         let mut linked = self.policy.take_code();
         self.policy.given.had_failed = self.recorder.has_failed();
+        let answer = linked.machine.call(self, number, arguments);
+        self.catch_up();
         // No closure: it would want all that it needs in memory.
-        let answer = match linked.machine.call(self, number, arguments) {
+        let answer = match answer {
             Ok(answer) => answer,
             Err(fault) => {
                 self.fault(&fault, linked.machine.program(), whom);

@@ -35,7 +35,7 @@ pub fn world(width: MaskWidth) -> &'static World {
 }
 
 /// Calls whose answers policies find themselves: what is called most, by what was counted.
-fn shortcuts(width: MaskWidth) -> [(&'static str, Shortcut); 16] {
+fn shortcuts(width: MaskWidth) -> [(&'static str, Shortcut); 18] {
     let fact = |offset: usize, size| Shortcut::Load {
         address: FACTS + offset as u64,
         size,
@@ -60,6 +60,8 @@ fn shortcuts(width: MaskWidth) -> [(&'static str, Shortcut); 16] {
         ("bpf_rcu_read_unlock", Shortcut::Zero),
         ("bpf_iter_num_next", Shortcut::NextNumber),
         ("bpf_map_lookup_elem", Shortcut::Element),
+        ("bpf_spin_lock", Shortcut::Lock(width.locks())),
+        ("bpf_spin_unlock", Shortcut::Unlock(width.locks())),
         ("bpf_cpumask_test_cpu", Shortcut::Bit(width.cpus() as u32)),
         ("bpf_iter_scx_dsq_next", Shortcut::NextItem(walks(width.tasks()))),
         (
