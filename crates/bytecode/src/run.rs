@@ -121,7 +121,7 @@ impl Machine {
         Machine {
             reach,
             program,
-            outermost_frame: memory.frames_begin() + FRAME_BYTES,
+            outermost_frame: memory.layout().outermost_frame(),
             deepest_frame: memory.layout().deepest_frame(),
             memory,
             instructions_max,
@@ -138,7 +138,8 @@ impl Machine {
     /// there.
     pub fn translate(&mut self) -> bool {
         self.shadow = None;
-        self.translation = Translation::new(&self.program, self.memory.layout());
+        let layout = self.memory.layout();
+        self.translation = Translation::new(&self.program, layout, self.instructions_max);
         self.translation.is_some()
     }
 
@@ -200,9 +201,13 @@ impl Machine {
         function: usize,
         arguments: [u64; 5],
     ) -> Result<u64, Box<Fault>> {
-        self.reach.left = self.instructions_max as i64;
-        self.reach.frame_end = self.outermost_frame;
-        Run { machine: self, host }.enter(function, arguments)
+        let mut run = Run { machine: self, host };
+        if run.machine.translation.is_some() {
+            return translation::call(&mut run, function, true, arguments);
+        }
+        run.machine.reach.left = run.machine.instructions_max as i64;
+        run.machine.reach.frame_end = run.machine.outermost_frame;
+        run.interpret(function, arguments)
     }
 }
 
@@ -286,21 +291,16 @@ impl<H: Host> Run<'_, H> {
         // What runs calls the host, too, and each call is known by its place.
         let place = machine.reach.place;
         machine.reach.frame_end = frame_end;
-        let answer = self.enter(number, arguments);
+        let answer = if self.machine.translation.is_some() {
+            translation::call(self, number, false, arguments)
+        } else {
+            self.interpret(number, arguments)
+        };
         (self.machine.reach.frame_end, self.machine.reach.place) = (outer, place);
         answer
     }
 
-    /// Runs a function, whose frame is there.
-    #[inline]
-    fn enter(&mut self, number: usize, arguments: [u64; 5]) -> Result<u64, Box<Fault>> {
-        if self.machine.translation.is_some() {
-            return translation::call(self, number, arguments);
-        }
-        self.interpret(number, arguments)
-    }
-
-    /// The same without a translation.
+    /// Runs a function, whose frame is there, without a translation.
     #[inline(never)]
     fn interpret(&mut self, number: usize, arguments: [u64; 5]) -> Result<u64, Box<Fault>> {
         if self.machine.shadow.is_some() {

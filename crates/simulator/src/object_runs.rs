@@ -2,40 +2,56 @@
 
 use crate::core::Core;
 use crate::failure::{Failure, FailureKind};
-use crate::linked::{ARGUMENTS_MAX, Mode};
-use crate::operations::Function;
+use crate::linked::{Linked, Mode};
+use crate::operations::{Function, Operation};
 use crate::place::TaskId;
 use bytecode::{Fault, FaultKind, Program};
 
 impl Core<'_> {
-    /// Calls an operation of an object; its answer, 0 after a fault, which ends the run.
-    pub fn run_operation(&mut self, function: Function, arguments: [u64; ARGUMENTS_MAX]) -> u64 {
-        let (linked, given) = self.policy.parts();
-        *linked.arguments = arguments;
+    /// Calls an operation of an object; its answer, 0 after a fault, which ends the run. It is given
+    /// the arguments one by one, so that they need not pass through memory twice.
+    #[inline(never)]
+    pub fn run_operation(
+        &mut self,
+        operation: Operation,
+        function: Function,
+        a: u64,
+        b: u64,
+        c: u64,
+    ) -> u64 {
+        self.open(operation);
+        let mut linked = self.policy.take_code();
+        *linked.arguments = [a, b, c];
         let at = self.visible.room.address(linked.arguments.address());
-        if given.mode == Mode::Strict {
-            given.arguments = (at, 8 * given.operation.parameters());
+        if self.policy.is_strict() {
+            let given = &mut self.policy.given;
+            given.arguments = (at, 8 * operation.parameters());
             given.may_sleep = linked.sleepable.contains(&function.0);
         }
-        self.run_function(function.0 as usize, [at, 0, 0, 0, 0], arguments[0])
+        self.run_function(linked, function.0 as usize, [at, 0, 0, 0, 0], a)
     }
 
     /// Calls what a timer calls.
     pub fn run_callback(&mut self, callback: u64, map: u64, key: u32, value: u64) {
-        let (linked, given) = self.policy.parts();
+        self.open(Operation::Timer);
+        let mut linked = self.policy.take_code();
         *linked.key = key;
         let at = self.visible.room.address(linked.key.address());
-        given.may_sleep = false;
-        match linked.machine.program().function_at(callback) {
-            Some(number) => drop(self.run_function(number, [map, at, value, 0, 0], 0)),
-            None => self.fail(FailureKind::BadCall, "a timer's callback is no function".to_owned()),
-        }
+        self.policy.given.may_sleep = false;
+        let number = linked.machine.program().function_at(callback);
+        let number = number.expect("a callback, which was a function when it was set");
+        self.run_function(linked, number, [map, at, value, 0, 0], 0);
     }
 
     /// Calls a function; `whom` it is for is the address of a task, or is none.
-    #[inline]
-    fn run_function(&mut self, number: usize, arguments: [u64; 5], whom: u64) -> u64 {
-        let mut linked = self.policy.take_code();
+    #[inline(always)]
+    fn run_function(
+        &mut self,
+        mut linked: Box<Linked>,
+        number: usize,
+        arguments: [u64; 5],
+        whom: u64,
+    ) -> u64 {
         self.policy.given.had_failed = self.recorder.has_failed();
         let answer = linked.machine.call(self, number, arguments);
         self.catch_up();
@@ -47,9 +63,8 @@ impl Core<'_> {
                 0
             }
         };
-        linked.count_watched(&mut self.policy.given.watched);
-        if self.recorder.profiler().is_some() {
-            self.count_call(linked.machine.instructions());
+        if self.policy.given.mode != Mode::Translated {
+            self.count_call(&mut linked);
         }
         self.policy.put_code(linked);
         answer
@@ -58,7 +73,9 @@ impl Core<'_> {
     /// Counts the instructions of the present operation.
     #[cold]
     #[inline(never)]
-    fn count_call(&mut self, instructions: u64) {
+    fn count_call(&mut self, linked: &mut Linked) {
+        let instructions = linked.machine.instructions();
+        linked.count_watched(&mut self.policy.given.watched);
         if let Some(profiler) = self.recorder.profiler() {
             profiler.count(self.policy.given.operation, instructions);
         }

@@ -204,12 +204,6 @@ impl<'a> PolicyState<'a> {
         self.code.as_deref()
     }
 
-    /// What runs and what it was given.
-    #[inline]
-    pub fn parts(&mut self) -> (&mut Linked, &mut Given) {
-        (self.code.as_mut().expect(ONE_AT_A_TIME), &mut self.given)
-    }
-
     // ---- another copy -----------------------------------------------------------------------
 
     /// Times that it was loaded again.

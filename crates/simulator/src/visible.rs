@@ -25,8 +25,6 @@ const RESERVED_BYTES: usize = 56 << 20;
 pub struct Facts {
     /// The clock of the CPU whose operation runs.
     pub now_ns: u64,
-    /// The address of the task on that CPU.
-    pub current: u64,
     /// How many tasks there are.
     pub nr_tasks: u64,
     /// CPUs.

@@ -35,7 +35,7 @@ pub fn world(width: MaskWidth) -> &'static World {
 }
 
 /// Calls whose answers policies find themselves: what is called most, by what was counted.
-fn shortcuts(width: MaskWidth) -> [(&'static str, Shortcut); 18] {
+fn shortcuts(width: MaskWidth) -> [(&'static str, Shortcut); 17] {
     let fact = |offset: usize, size| Shortcut::Load {
         address: FACTS + offset as u64,
         size,
@@ -51,7 +51,6 @@ fn shortcuts(width: MaskWidth) -> [(&'static str, Shortcut); 18] {
         ("bpf_ktime_get_ns", now),
         ("bpf_get_smp_processor_id", fact(offset_of!(Facts, cpu), Size::Word)),
         ("scx_bpf_nr_cpu_ids", fact(offset_of!(Facts, nr_cpu_ids), Size::Word)),
-        ("bpf_get_current_task_btf", fact(offset_of!(Facts, current), Size::Double)),
         ("scx_bpf_task_cpu", field(offset_of!(abi::Task, cpu))),
         ("scx_bpf_task_running", field(offset_of!(abi::Task, on_cpu))),
         ("bpf_task_acquire", Shortcut::First),

@@ -81,38 +81,44 @@ impl<H: Host> Shims<H> {
 
 /// A program's code for this machine.
 pub(super) struct Translation {
-    /// How each function is entered. They lie in the code.
+    /// How each function is entered first, and from within a call of the host. They lie in the code.
     entries: Vec<Enter>,
+    inner: Vec<Enter>,
     _code: ExecutableBuffer,
 }
 
 impl Translation {
-    /// Translates a program that is to run in memories of this layout.
+    /// Translates a program that is to run in memories of this layout, for so many instructions at
+    /// the most.
     ///
     /// `None` where this machine's instructions are not known, or have no room for the layout: the
     /// interpreter runs everywhere.
-    pub(super) fn new(program: &Program, layout: Layout) -> Option<Translation> {
+    pub(super) fn new(program: &Program, layout: Layout, most: u64) -> Option<Translation> {
         // Displacements of 32 bits must hold the layout, the first address and any offset.
         if layout.bytes > i32::MAX as u64 - (1 << 17) {
             return None;
         }
-        let (code, entries) = Translator::new(program, layout)?.code()?;
+        let (code, entries, inner) = Translator::new(program, layout)?.code(most)?;
         // SAFETY: an entry is code that takes these arguments, keeps the registers that its caller
         // needs, and lives as long as the buffer.
         let entry = |at| unsafe { std::mem::transmute::<*const u8, Enter>(code.ptr(at)) };
-        Some(Translation { entries: entries.into_iter().map(entry).collect(), _code: code })
+        let all = |offsets: Vec<_>| offsets.into_iter().map(entry).collect();
+        Some(Translation { entries: all(entries), inner: all(inner), _code: code })
     }
 }
 
-/// Calls a function of a machine that has a translation; its frame ends where the machine says.
+/// Calls a function of a machine that has a translation: the first one, or one from within a call
+/// of the host, whose frame ends where the machine says.
 #[inline]
 pub(super) fn call<H: Host>(
     run: &mut Run<'_, H>,
     number: usize,
+    is_first: bool,
     [a, b, c, d, e]: [u64; 5],
 ) -> Result<u64, Box<Fault>> {
     let machine = &mut *run.machine;
-    let enter = machine.translation.as_ref().expect("asked before").entries[number];
+    let translation = machine.translation.as_ref().expect("asked before");
+    let enter = if is_first { translation.entries[number] } else { translation.inner[number] };
     machine.reach.host = ptr::from_mut(&mut *run.host).cast();
     machine.reach.calls = Shims::<H>::CALLS.as_ptr().cast();
     machine.reach.resume = resume::<H> as *const ();
