@@ -23,12 +23,7 @@ impl Core<'_> {
         let mut linked = self.policy.take_code();
         *linked.arguments = [a, b, c];
         let at = self.visible.room.address(linked.arguments.address());
-        if self.policy.is_strict() {
-            let given = &mut self.policy.given;
-            given.arguments = (at, 8 * operation.parameters());
-            given.may_sleep = linked.sleepable.contains(&function.0);
-        }
-        self.run_function(linked, function.0 as usize, [at, 0, 0, 0, 0], a)
+        self.run_code(linked, function.0 as usize, [at, 0, 0, 0, 0], a)
     }
 
     /// Calls what a timer calls.
@@ -37,48 +32,71 @@ impl Core<'_> {
         let mut linked = self.policy.take_code();
         *linked.key = key;
         let at = self.visible.room.address(linked.key.address());
-        self.policy.given.may_sleep = false;
         let number = linked.machine.program().function_at(callback);
         let number = number.expect("a callback, which was a function when it was set");
-        self.run_function(linked, number, [map, at, value, 0, 0], 0);
+        self.run_code(linked, number, [map, at, value, 0, 0], 0);
     }
 
-    /// Calls a function; `whom` it is for is the address of a task, or is none.
+    /// Calls a function and puts back what runs; `whom` it is for is the address of a task, or is
+    /// none.
     #[inline(always)]
-    fn run_function(
+    fn run_code(
         &mut self,
         mut linked: Box<Linked>,
         number: usize,
         arguments: [u64; 5],
         whom: u64,
     ) -> u64 {
-        self.policy.given.had_failed = self.recorder.has_failed();
-        let answer = linked.machine.call(self, number, arguments);
-        self.catch_up();
-        // No closure: it would want all that it needs in memory.
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(fault) => {
-                self.fault(&fault, linked.machine.program(), whom);
-                0
-            }
+        let answer = if self.policy.given.mode == Mode::Translated {
+            self.run_function(&mut linked, number, arguments, whom)
+        } else {
+            self.run_looked_at(&mut linked, number, arguments, whom)
         };
-        if self.policy.given.mode != Mode::Translated {
-            self.count_call(&mut linked);
-        }
         self.policy.put_code(linked);
         answer
     }
 
-    /// Counts the instructions of the present operation.
+    #[inline(always)]
+    fn run_function(
+        &mut self,
+        linked: &mut Linked,
+        number: usize,
+        arguments: [u64; 5],
+        whom: u64,
+    ) -> u64 {
+        self.policy.given.had_failed = self.recorder.has_failed();
+        // No closure: it would want all that it needs in memory.
+        match linked.machine.call(self, number, arguments) {
+            Ok(answer) => {
+                self.catch_up();
+                answer
+            }
+            Err(fault) => {
+                self.fault(&fault, linked.machine.program(), whom);
+                0
+            }
+        }
+    }
+
+    /// The same where it is counted, or looked at, what is executed.
     #[cold]
     #[inline(never)]
-    fn count_call(&mut self, linked: &mut Linked) {
-        let instructions = linked.machine.instructions();
+    fn run_looked_at(
+        &mut self,
+        linked: &mut Linked,
+        number: usize,
+        arguments: [u64; 5],
+        whom: u64,
+    ) -> u64 {
+        let given = &mut self.policy.given;
+        given.arguments = (arguments[0], 8 * given.operation.parameters());
+        given.may_sleep = linked.sleepable.contains(&(number as u64));
+        let answer = self.run_function(linked, number, arguments, whom);
         linked.count_watched(&mut self.policy.given.watched);
         if let Some(profiler) = self.recorder.profiler() {
-            profiler.count(self.policy.given.operation, instructions);
+            profiler.count(self.policy.given.operation, linked.machine.instructions());
         }
+        answer
     }
 
     /// Puts the place of the call that was wrong before what is said of it.
@@ -95,6 +113,7 @@ impl Core<'_> {
     /// Ends the run by what a program did wrong, on behalf of `whom`.
     #[cold]
     fn fault(&mut self, fault: &Fault, program: &Program, whom: u64) {
+        self.catch_up();
         let is_endless = matches!(fault.kind, FaultKind::Endless(_));
         let kind = if is_endless { FailureKind::Limit } else { FailureKind::Fault };
         let message = fault.told(program);

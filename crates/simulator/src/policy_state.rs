@@ -196,7 +196,8 @@ impl<'a> PolicyState<'a> {
     /// Puts it back.
     #[inline]
     pub fn put_code(&mut self, code: Box<Linked>) {
-        self.code = Some(code);
+        // It was taken, so that nothing is there that would be lost.
+        std::mem::forget(self.code.replace(code));
     }
 
     /// What runs, unless an operation does.

@@ -16,7 +16,7 @@ impl Translation {
 }
 
 pub(super) fn call<H: Host>(
-    run: &mut Run<'_, H>,
+    run: Run<'_, H>,
     _: usize,
     _: bool,
     _: [u64; 5],

@@ -49,10 +49,11 @@ impl Translator<'_> {
         dynasm!(self.to
             ; .arch aarch64
             ; str x26, [x24, LEFT as u32]
-            ; mov x0, x24
-            ; mov x1, x9
-            ; ldr x2, [sp, 8]
-            ; ldr x9, [x24, RESUME as u32]
+            ; mov x0, x9
+            ; ldr x1, [sp, 8]
+            ; mov x5, x24
+            ; ldr x9, [x24, CALLS as u32]
+            ; ldr x9, [x9, 8 * RESUME as u32]
             ; blr x9
             ; mov X(ANSWER), x0
             ; ldr x26, [x24, LEFT as u32]

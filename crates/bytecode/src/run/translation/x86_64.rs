@@ -53,10 +53,11 @@ impl Translator<'_> {
         dynasm!(self.to
             ; .arch x64
             ; mov [r12 + LEFT], r9
-            ; mov rdi, r12
-            ; mov rsi, r10
-            ; mov rdx, [rsp]
-            ; call QWORD [r12 + RESUME]
+            ; mov rdi, r10
+            ; mov rsi, [rsp]
+            ; mov r9, r12
+            ; mov rax, [r12 + CALLS]
+            ; call QWORD [rax + 8 * RESUME as i32]
             ; mov r11, [r12 + FIRST]
             ; mov r9, [r12 + LEFT]
             ; =>leave
