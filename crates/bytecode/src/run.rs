@@ -331,10 +331,7 @@ impl Machine {
     #[cold]
     #[inline(never)]
     fn stopped(&self, stop: Stop) -> Box<Fault> {
-        match stop {
-            Stop::Call(_) => stop.at(self.reach.place as usize),
-            Stop::Inside(fault) => fault,
-        }
+        stop.at(self.reach.place as usize)
     }
 
     /// Why a function is not called at all.
