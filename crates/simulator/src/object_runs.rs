@@ -8,8 +8,8 @@ use crate::place::TaskId;
 use bytecode::{Fault, FaultKind};
 
 impl Core<'_> {
-    /// Calls an operation of an object; its answer, 0 after a fault, which ends the run. It is given
-    /// the arguments one by one, so that they need not pass through memory twice.
+    /// Calls an operation of an object; its answer, 0 after a fault, which ends the run. It is
+    /// given the arguments one by one, so that they need not pass through memory twice.
     #[inline(never)]
     pub fn run_operation(
         &mut self,

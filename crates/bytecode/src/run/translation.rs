@@ -81,7 +81,7 @@ impl<H: Host> Shims<H> {
 
 /// A program's code for this machine.
 pub(super) struct Translation {
-    /// How each function is entered first, and from within a call of the host. They lie in the code.
+    /// How each function is entered first, and from within a call of the host. All is in the code.
     entries: Vec<Enter>,
     inner: Vec<Enter>,
     _code: ExecutableBuffer,

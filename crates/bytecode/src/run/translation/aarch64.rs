@@ -64,8 +64,8 @@ impl Translator<'_> {
     }
 
     /// From Rust to a function: its arguments are where it expects them, and the machine is the
-    /// sixth. All registers that Rust wants kept are, so functions keep none. The first function may
-    /// run for `most` instructions, and its frame is the outermost.
+    /// sixth. All registers that Rust wants kept are, so functions keep none. The first function
+    /// may run for `most` instructions, and its frame is the outermost.
     pub(super) fn entry(&mut self, number: usize, most: Option<u64>) {
         let function = self.functions[number];
         dynasm!(self.to
