@@ -35,14 +35,17 @@ pub use instruction::{
 pub use kernel_names::{kernel_call_name, kernel_calls, map_kind_name};
 pub use link::{Addresses, World};
 pub use maps::{
-    MapView, Maps, STORAGES_BEGIN, TimerCall, UnknownMap, array_token, errno, kind, tokens,
+    LOCKS_MAX, MapView, Maps, STORAGES_BEGIN, TimerCall, UnknownMap, array_token, errno, kind,
+    tokens,
 };
 pub use memory::{FRAME_BYTES, FRAMES_MAX, Full, Layout, MEMORY_BEGIN, Memory};
 pub use notes::{FieldRelocation, Line, Notes, Question};
 pub use object_file::{
     Code, Data, Extern, Function, MapDefinition, Object, Reference, Table, Variable,
 };
-pub use program::{Elements, FUNCTIONS_BEGIN, Holding, Program, Rows, Shortcut, Walks};
+pub use program::{
+    Elements, FUNCTIONS_BEGIN, Holding, Lock, Locks, Program, Rows, Shortcut, Walks,
+};
 pub use room::{Room, Shift};
 pub use run::{Host, Machine, Run, Touch, Words};
 pub use structures::{Field, Shape, Structure, Structures};

@@ -18,7 +18,7 @@ use crate::room::Room;
 use entries::Entries;
 use queue::Ring;
 use std::collections::{BTreeMap, VecDeque};
-pub use timers::TimerCall;
+pub use timers::{PLACES_MAX as LOCKS_MAX, TimerCall};
 use timers::{Places, Timer};
 
 /// Kinds of maps, `enum bpf_map_type`.

@@ -36,6 +36,11 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// The end of the first frame.
+    pub(crate) fn outermost_frame(self) -> u64 {
+        MEMORY_BEGIN + self.writable + FRAME_BYTES
+    }
+
     /// The end of the last frame: no function may be deeper.
     pub(crate) fn deepest_frame(self) -> u64 {
         MEMORY_BEGIN + self.writable + FRAME_BYTES * FRAMES_MAX

@@ -107,6 +107,33 @@ pub struct Walks {
     pub rows: Rows,
 }
 
+/// A lock whose word, 4 bytes at an address, holds its number.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lock {
+    /// The address of the word; 0 for none.
+    pub address: u32,
+    /// Who held it last.
+    pub holder: u32,
+    /// When it is free.
+    pub free_at: u64,
+}
+
+/// Locks by their numbers. The first is nobody's, so that a word of 0 is no lock's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Locks {
+    /// The address of the first of them, a [`Lock`].
+    pub begin: u64,
+    /// How many there are.
+    pub count: u32,
+    /// The address of the time, 8 bytes.
+    pub now_at: u64,
+    /// The address of who takes locks, 4 bytes.
+    pub holder_at: u64,
+    /// The address of how long it takes who held it last to take a lock that is free, 8 bytes.
+    pub take_at: u64,
+}
+
 /// A call whose answer lies in the memory: whoever makes it and whoever looks there get the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortcut {
@@ -159,6 +186,12 @@ pub enum Shortcut {
     /// `bpf_iter_num_next` of a pair of numbers, the present one and the end, at the first
     /// argument. At the end the call is made.
     NextNumber,
+    /// Takes the lock whose word is at the first argument: the time goes on, and the answer is 0.
+    /// Where there is no lock, or somebody else held it last, or until later, the call is made.
+    Lock(Locks),
+    /// Gives up that lock: it is free from now on, and the answer is 0. Where there is no lock, the
+    /// call is made.
+    Unlock(Locks),
 }
 
 impl Shortcut {
@@ -174,7 +207,9 @@ impl Shortcut {
             Shortcut::First
             | Shortcut::Field { .. }
             | Shortcut::NextItem(_)
-            | Shortcut::NextNumber => 1..2,
+            | Shortcut::NextNumber
+            | Shortcut::Lock(_)
+            | Shortcut::Unlock(_) => 1..2,
             Shortcut::Cell { .. } | Shortcut::Element | Shortcut::Bit(_) => 1..3,
         }
     }

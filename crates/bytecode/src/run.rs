@@ -72,9 +72,8 @@ struct Reach {
     call: u32,
     /// The instruction that called the host.
     place: u64,
-    /// What answers calls, by their numbers, and what goes on in the interpreter.
+    /// What answers calls, by their numbers, and behind them what goes on in the interpreter.
     calls: *const (),
-    resume: *const (),
     /// Whom the program calls.
     host: *mut (),
     /// What the registers hold where the interpreter goes on.
@@ -114,14 +113,13 @@ impl Machine {
             call: 0,
             place: 0,
             calls: std::ptr::null(),
-            resume: std::ptr::null(),
             host: std::ptr::null_mut(),
             registers: MaybeUninit::uninit(),
         };
         Machine {
             reach,
             program,
-            outermost_frame: memory.frames_begin() + FRAME_BYTES,
+            outermost_frame: memory.layout().outermost_frame(),
             deepest_frame: memory.layout().deepest_frame(),
             memory,
             instructions_max,
@@ -138,7 +136,8 @@ impl Machine {
     /// there.
     pub fn translate(&mut self) -> bool {
         self.shadow = None;
-        self.translation = Translation::new(&self.program, self.memory.layout());
+        let layout = self.memory.layout();
+        self.translation = Translation::new(&self.program, layout, self.instructions_max);
         self.translation.is_some()
     }
 
@@ -200,9 +199,13 @@ impl Machine {
         function: usize,
         arguments: [u64; 5],
     ) -> Result<u64, Box<Fault>> {
+        if self.translation.is_some() {
+            return translation::call(Run { machine: self, host }, function, true, arguments);
+        }
         self.reach.left = self.instructions_max as i64;
         self.reach.frame_end = self.outermost_frame;
-        Run { machine: self, host }.enter(function, arguments)
+        let [a, b, c, d, e] = arguments;
+        Run { machine: self, host }.interpret(function, a, b, c, d, e)
     }
 }
 
@@ -286,30 +289,35 @@ impl<H: Host> Run<'_, H> {
         // What runs calls the host, too, and each call is known by its place.
         let place = machine.reach.place;
         machine.reach.frame_end = frame_end;
-        let answer = self.enter(number, arguments);
+        let answer = if self.machine.translation.is_some() {
+            translation::call(self.again(), number, false, arguments)
+        } else {
+            let [a, b, c, d, e] = arguments;
+            self.again().interpret(number, a, b, c, d, e)
+        };
         (self.machine.reach.frame_end, self.machine.reach.place) = (outer, place);
         answer
     }
 
-    /// Runs a function, whose frame is there.
-    #[inline]
-    fn enter(&mut self, number: usize, arguments: [u64; 5]) -> Result<u64, Box<Fault>> {
-        if self.machine.translation.is_some() {
-            return translation::call(self, number, arguments);
-        }
-        self.interpret(number, arguments)
-    }
-
-    /// The same without a translation.
+    /// Runs a function, whose frame is there, without a translation. It is given all one by one, so
+    /// that whoever has a translation needs none of it in memory.
+    #[cold]
     #[inline(never)]
-    fn interpret(&mut self, number: usize, arguments: [u64; 5]) -> Result<u64, Box<Fault>> {
+    fn interpret(
+        mut self,
+        number: usize,
+        a: u64,
+        b: u64,
+        c: u64,
+        d: u64,
+        e: u64,
+    ) -> Result<u64, Box<Fault>> {
         if self.machine.shadow.is_some() {
-            return strict::call(self, number, arguments);
+            return strict::call(&mut self, number, [a, b, c, d, e]);
         }
-        let [a, b, c, d, e] = arguments;
         let registers = [0, a, b, c, d, e, 0, 0, 0, 0, self.machine.reach.frame_end];
         let first = self.machine.program.functions[number].first;
-        Frame { run: self, registers, loops_left: MAY_GOTO_MAX }.run(first)
+        Frame { run: &mut self, registers, loops_left: MAY_GOTO_MAX }.run(first)
     }
 }
 
@@ -317,6 +325,13 @@ impl Machine {
     /// Whether no function may be called from the innermost one.
     fn is_deepest(&self) -> bool {
         self.reach.frame_end + FRAME_BYTES > self.deepest_frame
+    }
+
+    /// What ends a program in the call that is answered now.
+    #[cold]
+    #[inline(never)]
+    fn stopped(&self, stop: Stop) -> Box<Fault> {
+        stop.at(self.reach.place as usize)
     }
 
     /// Why a function is not called at all.

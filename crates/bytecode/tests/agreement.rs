@@ -1,8 +1,8 @@
 //! Goal: a translated program does what the interpreter does, to the last byte and instruction.
 
 use bytecode::{
-    Addresses, Code, Elements, Fault, FaultKind, Function, Host, Machine, Memory, Notes, Object,
-    Program, Rows, Run, Shortcut, Size, Stop, Walks, World,
+    Addresses, Code, Elements, FRAME_BYTES, Fault, FaultKind, Function, Host, Locks, Machine,
+    Memory, Notes, Object, Program, Rows, Run, Shortcut, Size, Stop, Walks, World,
 };
 
 use crate::instructions::slot;
@@ -12,7 +12,7 @@ use crate::support::world;
 const PROGRAMS: u64 = 20_000;
 /// Few enough that a loop without an end costs little.
 const INSTRUCTIONS_MAX: u64 = 300;
-const READ_ONLY_BYTES: usize = 160;
+const READ_ONLY_BYTES: usize = 240;
 const WRITABLE_BYTES: usize = 128;
 /// Programs of which a part must be sound, or nothing is asked.
 const SOUND_SHARE_MIN: f64 = 0.5;
@@ -107,6 +107,15 @@ const WALKS_COUNT: u32 = 2;
 /// Which copy of the map's values is meant.
 const COPY: u64 = WALKS + (WALKS_COUNT * WALK_BYTES) as u64;
 
+/// Locks, behind which time, holder and cost are.
+const LOCKS: Locks = Locks {
+    begin: COPY + 16,
+    count: 3,
+    now_at: COPY + 64,
+    holder_at: COPY + 72,
+    take_at: COPY + 80,
+};
+
 /// The map's values, behind which nothing is.
 fn elements(memory: &Memory) -> Elements {
     let begin = memory_end(memory) - 32;
@@ -114,7 +123,7 @@ fn elements(memory: &Memory) -> Elements {
 }
 
 /// Calls by the numbers of their helpers, with what code does for them.
-fn shortcuts() -> [(i32, Shortcut); 9] {
+fn shortcuts() -> [(i32, Shortcut); 11] {
     let (size, signed) = (Size::Word, true);
     let walks = Walks {
         begin: WALKS,
@@ -138,6 +147,8 @@ fn shortcuts() -> [(i32, Shortcut); 9] {
         (26, Shortcut::Bit(64)),
         (27, Shortcut::NextItem(walks)),
         (28, Shortcut::NextNumber),
+        (29, Shortcut::Lock(LOCKS)),
+        (30, Shortcut::Unlock(LOCKS)),
     ]
 }
 
@@ -216,7 +227,30 @@ fn looked_up(run: &mut Run<'_, Asked>, shortcut: Shortcut, given: [u64; 5]) -> O
             run.store(at, Size::Word, u64::from(next as u32))?;
             Some(at)
         }
+        Shortcut::Lock(_) => {
+            let (lock, now, holder) = lock_of(memory, given[0])?;
+            let is_free = memory.load(lock + 8, Size::Double)? <= now;
+            let is_here = memory.load(lock + 4, Size::Word)? == holder;
+            let took = now.wrapping_add(memory.load(LOCKS.take_at, Size::Double)?);
+            (is_free && is_here).then(|| run.store(LOCKS.now_at, Size::Double, took))??;
+            Some(0)
+        }
+        Shortcut::Unlock(_) => {
+            let (lock, now, holder) = lock_of(memory, given[0])?;
+            run.store(lock + 4, Size::Word, holder)?;
+            run.store(lock + 8, Size::Double, now)?;
+            Some(0)
+        }
     }
+}
+
+/// Where the lock is whose word is at an address, the time, and who takes locks.
+fn lock_of(memory: &Memory, address: u64) -> Option<(u64, u64, u64)> {
+    let number = memory.load(address, Size::Word)?;
+    let lock = LOCKS.begin + 16 * number;
+    let is_one = number < LOCKS.count.into() && memory.load(lock, Size::Word)? == address;
+    let now = memory.load(LOCKS.now_at, Size::Double)?;
+    is_one.then_some((lock, now, memory.load(LOCKS.holder_at, Size::Word)?))
 }
 
 fn next_item(run: &mut Run<'_, Asked>, walks: Walks, walk: u64) -> Option<u64> {
@@ -346,7 +380,7 @@ fn asked(numbers: &mut Numbers) -> Vec<[u8; 8]> {
         1 => all.extend(load_wide(2, row)),
         _ => {}
     }
-    let helper = numbers.of(&[20, 21, 22, 23, 24, 25, 25, 25, 25, 26, 27, 28, 28]);
+    let helper = numbers.of(&[20, 21, 22, 23, 24, 25, 25, 25, 25, 26, 27, 28, 28, 29, 29, 30]);
     all.push(slot(0x85, 0, 0, 0, helper));
     if numbers.one_in(2) {
         // What it gave is used, mostly after a look whether it gave anything.
@@ -487,6 +521,20 @@ fn a_memory_without_room_for_displacements_is_not_translated() {
     assert!(translates(memory));
 }
 
+/// Locks whose words are where a program has them in its frame, or at the end of its memory.
+fn place_locks(numbers: &mut Numbers, memory: &mut Memory) {
+    let in_frame = bytecode::MEMORY_BEGIN + READ_ONLY_BYTES as u64 + FRAME_BYTES - 8;
+    let end = memory_end(memory);
+    memory.store(LOCKS.now_at, Size::Double, numbers.below(4));
+    for lock in (0..u64::from(LOCKS.count)).map(|number| LOCKS.begin + 16 * number) {
+        let words = [in_frame, in_frame, in_frame, end - 4, bytecode::MEMORY_BEGIN, 0];
+        memory.store(lock, Size::Word, numbers.of(&words));
+        let holder = memory.load(LOCKS.holder_at, Size::Word).unwrap_or(0);
+        memory.store(lock + 4, Size::Word, holder ^ u64::from(numbers.one_in(4)));
+        memory.store(lock + 8, Size::Double, numbers.below(5));
+    }
+}
+
 #[test]
 fn random_programs_do_the_same_translated() {
     let asked = std::env::var("BYTECODE_PROGRAMS").ok();
@@ -495,7 +543,7 @@ fn random_programs_do_the_same_translated() {
     for seed in 0..programs {
         let mut numbers = Numbers(seed);
         let mut memory = Memory::new(READ_ONLY_BYTES, WRITABLE_BYTES);
-        for at in 0..20 {
+        for at in 0..READ_ONLY_BYTES as u64 / 8 {
             let address = bytecode::MEMORY_BEGIN + 8 * at;
             memory.store(address, Size::Double, numbers.wide());
         }
@@ -514,6 +562,7 @@ fn random_programs_do_the_same_translated() {
             );
         }
         memory.store(COPY, Size::Double, numbers.below(2));
+        place_locks(&mut numbers, &mut memory);
         let world = world_with_rows();
         let object = object(&mut numbers, &memory);
         let elements = [(MAP, elements(&memory))].into();

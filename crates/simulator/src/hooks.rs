@@ -13,19 +13,24 @@ use bytecode::{TimerCall, array_token};
 impl Core<'_> {
     /// Charges an operation, and opens this kernel to calls from the policy.
     #[inline]
-    fn open(&mut self, operation: Operation) {
+    pub fn open(&mut self, operation: Operation) {
         self.charge(Spent::Scheduler, self.cpus.costs().hook_ns);
         self.policy.given.operation = operation;
         if self.queues.has_walks() {
             self.end_walks();
         }
-        let (now_ns, cpu) = (self.now_ns(), self.here());
-        let current = match self.cpus[cpu].current {
-            Some(task) => self.shown_task(task),
-            None => self.shown(self.tasks.address_on(cpu, None)),
-        };
+        let (now_ns, cpu) = (self.now_ns(), self.here() as u32);
         let facts = &mut *self.visible.facts;
-        (facts.now_ns, facts.cpu, facts.current) = (now_ns, cpu as u32, current);
+        (facts.now_ns, facts.cpu) = (now_ns, cpu);
+    }
+
+    /// Spends what the program spent by itself, up to what it takes for now.
+    #[inline]
+    pub fn catch_up(&mut self) {
+        let ns = self.visible.facts.now_ns - self.now_ns();
+        if ns != 0 {
+            self.charge(Spent::Scheduler, ns);
+        }
     }
 
     /// Ends walks that an operation has left open, and the run.
@@ -47,10 +52,10 @@ impl Core<'_> {
     }
 
     /// Calls an operation with these arguments; `None` if the policy does not have it.
-    fn call(&mut self, operation: Operation, arguments: [u64; ARGUMENTS_MAX]) -> Option<u64> {
+    #[inline]
+    fn call(&mut self, operation: Operation, [a, b, c]: [u64; ARGUMENTS_MAX]) -> Option<u64> {
         let function = self.policy.operation(operation)?;
-        self.open(operation);
-        Some(self.run_operation(function, arguments))
+        Some(self.run_operation(operation, function, a, b, c))
     }
 
     /// Calls an operation that takes a task, and perhaps a word; `None` if there is none. Most
@@ -58,8 +63,7 @@ impl Core<'_> {
     #[inline]
     pub fn call_for(&mut self, operation: Operation, task: TaskId, word: u64) -> Option<u64> {
         let function = self.policy.operation(operation)?;
-        self.open(operation);
-        Some(self.run_operation(function, [self.shown_task(task), word, 0]))
+        Some(self.run_operation(operation, function, self.shown_task(task), word, 0))
     }
 
     /// `ops.init`; its return value, 0 if there is none.
@@ -145,7 +149,6 @@ impl Core<'_> {
             return;
         };
         self.policy.begin(Context::Unlocked);
-        self.open(Operation::Timer);
         self.run_callback(callback, array_token(map), key, value);
         self.policy.end();
     }

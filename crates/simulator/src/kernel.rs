@@ -48,6 +48,7 @@ impl<'a> Kernel<'a> {
         let world = world(visible.width());
         let adopted = Adopted::new(&policy, &mut visible, world, nr_cpus, mode)?;
         let cpus = Cpus::new(machine);
+        visible.facts.lock_ns = cpus.costs().lock_ns + cpus.transfer_ns(0, 0);
         let spaces = workload.templates.iter().filter_map(|kind| kind.address_space);
         let nr_spaces = spaces.max().map_or(0, |number| number + 1);
         let core = Core {

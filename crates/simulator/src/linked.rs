@@ -69,19 +69,12 @@ pub struct Linked {
 impl Linked {
     /// Counts the instructions of the last operation among those that were watched, and watches no
     /// more when there are enough.
-    #[inline]
     pub fn count_watched(&mut self, watched: &mut u64) {
         if self.machine.is_watched() {
-            self.count_strictly(watched);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn count_strictly(&mut self, watched: &mut u64) {
-        *watched += self.machine.instructions();
-        if *watched > WATCHED_MAX {
-            self.machine.translate();
+            *watched += self.machine.instructions();
+            if *watched > WATCHED_MAX {
+                self.machine.translate();
+            }
         }
     }
 
@@ -172,6 +165,7 @@ impl Adopted {
         nr_cpus: usize,
         mode: Mode,
     ) -> Result<Self, Refusal> {
+        visible.forget_locks();
         let declared = &loaded.object.maps;
         let mut maps =
             Maps::new(&mut visible.room, declared, nr_cpus, STORAGE_MAX).map_err(Refusal::Map)?;

@@ -29,9 +29,9 @@ pub const CALLS: &[(&str, Call)] = &[
     ("bpf_jiffies64", |run, _| Ok(run.host.now_ns() / run.host.time.tick_period_ns())),
     ("bpf_get_smp_processor_id", |run, _| Ok(run.host.here() as u64)),
     ("scx_bpf_nr_cpu_ids", |run, _| Ok(run.host.nr_cpu_ids().into())),
-    ("bpf_get_current_task_btf", |run, _| Ok(run.host.visible.facts.current)),
+    ("bpf_get_current_task_btf", |run, _| Ok(shown(run, run.host.current_of(run.host.here())))),
     ("bpf_get_current_pid_tgid", |run, _| {
-        let current = some_task(run, run.host.visible.facts.current)?;
+        let current = run.host.current_of(run.host.here());
         // SAFETY: a task.
         let (pid, tgid) = unsafe { ((*current).pid, (*current).tgid) };
         Ok((tgid as u64) << 32 | u64::from(pid as u32))

@@ -2,64 +2,82 @@
 
 use crate::core::Core;
 use crate::failure::{Failure, FailureKind};
-use crate::linked::{ARGUMENTS_MAX, Mode};
-use crate::operations::Function;
+use crate::linked::{Linked, Mode};
+use crate::operations::{Function, Operation};
 use crate::place::TaskId;
-use bytecode::{Fault, FaultKind, Program};
+use bytecode::{Fault, FaultKind};
 
 impl Core<'_> {
-    /// Calls an operation of an object; its answer, 0 after a fault, which ends the run.
-    pub fn run_operation(&mut self, function: Function, arguments: [u64; ARGUMENTS_MAX]) -> u64 {
-        let (linked, given) = self.policy.parts();
-        *linked.arguments = arguments;
+    /// Calls an operation of an object; its answer, 0 after a fault, which ends the run. It is
+    /// given the arguments one by one, so that they need not pass through memory twice.
+    #[inline(never)]
+    pub fn run_operation(
+        &mut self,
+        operation: Operation,
+        function: Function,
+        a: u64,
+        b: u64,
+        c: u64,
+    ) -> u64 {
+        self.open(operation);
+        let mut linked = self.policy.take_code();
+        *linked.arguments = [a, b, c];
         let at = self.visible.room.address(linked.arguments.address());
-        if given.mode == Mode::Strict {
-            given.arguments = (at, 8 * given.operation.parameters());
-            given.may_sleep = linked.sleepable.contains(&function.0);
-        }
-        self.run_function(function.0 as usize, [at, 0, 0, 0, 0], arguments[0])
+        self.run_code(linked, function.0 as usize, [at, 0, 0, 0, 0])
     }
 
     /// Calls what a timer calls.
     pub fn run_callback(&mut self, callback: u64, map: u64, key: u32, value: u64) {
-        let (linked, given) = self.policy.parts();
+        self.open(Operation::Timer);
+        let mut linked = self.policy.take_code();
         *linked.key = key;
         let at = self.visible.room.address(linked.key.address());
-        given.may_sleep = false;
-        match linked.machine.program().function_at(callback) {
-            Some(number) => drop(self.run_function(number, [map, at, value, 0, 0], 0)),
-            None => self.fail(FailureKind::BadCall, "a timer's callback is no function".to_owned()),
-        }
+        let number = linked.machine.program().function_at(callback);
+        let number = number.expect("a callback, which was a function when it was set");
+        self.run_code(linked, number, [map, at, value, 0, 0]);
     }
 
-    /// Calls a function; `whom` it is for is the address of a task, or is none.
-    #[inline]
-    fn run_function(&mut self, number: usize, arguments: [u64; 5], whom: u64) -> u64 {
-        let mut linked = self.policy.take_code();
-        self.policy.given.had_failed = self.recorder.has_failed();
-        // No closure: it would want all that it needs in memory.
-        let answer = match linked.machine.call(self, number, arguments) {
-            Ok(answer) => answer,
-            Err(fault) => {
-                self.fault(&fault, linked.machine.program(), whom);
-                0
-            }
+    /// Calls a function and puts back what runs.
+    #[inline(always)]
+    fn run_code(&mut self, mut linked: Box<Linked>, number: usize, arguments: [u64; 5]) -> u64 {
+        let answer = if self.policy.given.mode == Mode::Translated {
+            self.run_function(&mut linked, number, arguments)
+        } else {
+            self.run_looked_at(&mut linked, number, arguments)
         };
-        linked.count_watched(&mut self.policy.given.watched);
-        if self.recorder.profiler().is_some() {
-            self.count_call(linked.machine.instructions());
-        }
         self.policy.put_code(linked);
         answer
     }
 
-    /// Counts the instructions of the present operation.
+    #[inline(always)]
+    fn run_function(&mut self, linked: &mut Linked, number: usize, arguments: [u64; 5]) -> u64 {
+        self.policy.given.had_failed = self.recorder.has_failed();
+        // No closure: it would want all that it needs in memory.
+        match linked.machine.call(self, number, arguments) {
+            Ok(answer) => {
+                self.catch_up();
+                answer
+            }
+            Err(fault) => {
+                self.fault(&fault, linked);
+                0
+            }
+        }
+    }
+
+    /// The same where it is counted, or looked at, what is executed.
     #[cold]
     #[inline(never)]
-    fn count_call(&mut self, instructions: u64) {
+    fn run_looked_at(&mut self, linked: &mut Linked, number: usize, arguments: [u64; 5]) -> u64 {
+        let given = &mut self.policy.given;
+        given.arguments = (arguments[0], 8 * given.operation.parameters());
+        given.may_sleep = linked.sleepable.contains(&(number as u64));
+        let answer = self.run_function(linked, number, arguments);
+        linked.count_watched(&mut self.policy.given.watched);
         if let Some(profiler) = self.recorder.profiler() {
-            profiler.count(self.policy.given.operation, instructions);
+            profiler.count(self.policy.given.operation, linked.machine.instructions());
         }
+        answer
     }
 
     /// Puts the place of the call that was wrong before what is said of it.
@@ -73,13 +91,16 @@ impl Core<'_> {
         }
     }
 
-    /// Ends the run by what a program did wrong, on behalf of `whom`.
+    /// Ends the run by what a program did wrong, on behalf of the task that its operation is for.
     #[cold]
-    fn fault(&mut self, fault: &Fault, program: &Program, whom: u64) {
+    #[inline(never)]
+    fn fault(&mut self, fault: &Fault, linked: &Linked) {
+        self.catch_up();
         let is_endless = matches!(fault.kind, FaultKind::Endless(_));
         let kind = if is_endless { FailureKind::Limit } else { FailureKind::Fault };
-        let message = fault.told(program);
-        match self.visible.task_number(whom) {
+        let message = fault.told(linked.machine.program());
+        let is_timer = self.policy.given.operation == Operation::Timer;
+        match self.visible.task_number(linked.arguments[0]).filter(|_| !is_timer) {
             Some(task) => self.fail_about(task as TaskId, kind, message),
             None => self.fail(kind, message),
         }

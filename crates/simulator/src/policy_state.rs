@@ -1,7 +1,6 @@
 //! The policy that runs: its code, its operations, what it was given and what it holds.
 
 use crate::abi::{CpuMask, ExitTaskArgs, InitTaskArgs, RunQueue};
-use crate::dispatch_queue::Lock;
 use crate::linked::{Adopted, Code, Linked, Mode};
 use crate::operations::{Function, Operation, Operations};
 use crate::place::TaskId;
@@ -72,8 +71,6 @@ pub struct PolicyState<'a> {
     context: Context,
     /// Insertions of the present `dispatch`.
     buffer: Vec<Insertion>,
-    /// Locks of its own.
-    spin_locks: Vec<Lock>,
     /// Draws of it and of nobody else.
     random: Random,
     /// See [`Options::prints`](crate::Options).
@@ -92,7 +89,6 @@ impl<'a> PolicyState<'a> {
             given,
             context: Context::Plain,
             buffer: Vec::new(),
-            spin_locks: Vec::new(),
             random: Random::new(options.seed, RANDOM_STREAM),
             prints: Prints::to(options.prints.clone()),
         }
@@ -195,15 +191,6 @@ impl<'a> PolicyState<'a> {
         self.random.next_u64()
     }
 
-    /// One of its own locks, by number from 1; a new one is the next.
-    pub fn spin_lock(&mut self, number: u32) -> &mut Lock {
-        let at = number as usize - 1;
-        if at == self.spin_locks.len() {
-            self.spin_locks.push(Lock::default());
-        }
-        &mut self.spin_locks[at]
-    }
-
     // ---- its code ---------------------------------------------------------------------------
 
     /// What runs, which must be put back.
@@ -215,18 +202,13 @@ impl<'a> PolicyState<'a> {
     /// Puts it back.
     #[inline]
     pub fn put_code(&mut self, code: Box<Linked>) {
-        self.code = Some(code);
+        // It was taken, so that nothing is there that would be lost.
+        std::mem::forget(self.code.replace(code));
     }
 
     /// What runs, unless an operation does.
     pub fn code(&self) -> Option<&Linked> {
         self.code.as_deref()
-    }
-
-    /// What runs and what it was given.
-    #[inline]
-    pub fn parts(&mut self) -> (&mut Linked, &mut Given) {
-        (self.code.as_mut().expect(ONE_AT_A_TIME), &mut self.given)
     }
 
     // ---- another copy -----------------------------------------------------------------------
@@ -258,7 +240,6 @@ impl<'a> PolicyState<'a> {
             return;
         };
         (self.code, self.ops, self.maps) = (code, ops, maps);
-        self.spin_locks.clear();
         self.given.masks.forget_all();
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::abi::{self, CpuMask, MaskWidth};
 use crate::shown::{Part, Shown};
-use bytecode::{MEMORY_BEGIN, Memory, Room, Rows};
+use bytecode::{LOCKS_MAX, Lock, Locks, MEMORY_BEGIN, Memory, Room, Rows};
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::ops::{Deref, DerefMut};
@@ -25,8 +25,6 @@ const RESERVED_BYTES: usize = 56 << 20;
 pub struct Facts {
     /// The clock of the CPU whose operation runs.
     pub now_ns: u64,
-    /// The address of the task on that CPU.
-    pub current: u64,
     /// How many tasks there are.
     pub nr_tasks: u64,
     /// CPUs.
@@ -37,6 +35,8 @@ pub struct Facts {
     pub hz: u32,
     /// What a kernel's configuration does not say.
     pub zero: u64,
+    /// What it costs a CPU to take a free lock that it held last.
+    pub lock_ns: u64,
 }
 
 impl Shown for Facts {
@@ -77,6 +77,17 @@ impl MaskWidth {
         TASK_MASK_AT + self.bytes()
     }
 
+    /// Locks of the policy's own, behind all tasks.
+    pub const fn locks(self) -> Locks {
+        Locks {
+            begin: self.tasks().address(self.tasks_max() as u64 + 1),
+            count: LOCKS_MAX as u32 + 1,
+            now_at: FACTS + offset_of!(Facts, now_ns) as u64,
+            holder_at: CPU_AT,
+            take_at: FACTS + offset_of!(Facts, lock_ns) as u64,
+        }
+    }
+
     /// Tasks that may exist.
     pub const fn tasks_max(self) -> usize {
         match self {
@@ -102,6 +113,8 @@ pub struct Visible {
     pub facts: Placed<Facts>,
     /// Walks over dispatch queues that are open, or may be opened.
     pub walks: Walks,
+    /// Locks of the policy's own, by their numbers.
+    pub locks: Placed<[Lock; LOCKS_MAX + 1]>,
 }
 
 /// Something in the visible memory, which must not be used longer than that.
@@ -201,7 +214,8 @@ impl Visible {
         let parts = has_parts.then(BTreeMap::new);
         let width = MaskWidth::of(nr_cpu_ids as usize);
         let (memory, task_bytes) = (Some(memory), width.tasks().bytes);
-        let mut visible = Visible { memory, room, width, task_bytes, parts, facts, walks };
+        let locks = Placed(placed(width.locks().begin).cast());
+        let mut visible = Visible { memory, room, width, task_bytes, parts, facts, walks, locks };
         let placed = visible.place(Facts { hz, nr_cpu_ids, ..Facts::default() });
         visible.room.take(LINE_BYTES - size_of::<Facts>() % LINE_BYTES, 1, true);
         // Walks that are not open, and so have no next task.
@@ -210,7 +224,16 @@ impl Visible {
         let bytes = (width.tasks_max() + 1) * task_bytes as usize;
         let tasks = visible.room.take(bytes, LINE_BYTES, true);
         assert_eq!((visible.room.address(placed.address()), tasks), (FACTS, Some(TASKS.begin)));
+        let locks = visible.room.take(size_of_val(&*visible.locks), align_of::<Lock>(), true);
+        assert_eq!(locks, Some(width.locks().begin));
         visible
+    }
+
+    /// Makes nobody's of all locks, as when the policy is gone.
+    pub fn forget_locks(&mut self) {
+        self.locks[1..].iter_mut().take_while(|lock| lock.address != 0).for_each(|lock| {
+            *lock = Lock::default();
+        });
     }
 
     /// How wide its masks are.

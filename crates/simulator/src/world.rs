@@ -35,7 +35,7 @@ pub fn world(width: MaskWidth) -> &'static World {
 }
 
 /// Calls whose answers policies find themselves: what is called most, by what was counted.
-fn shortcuts(width: MaskWidth) -> [(&'static str, Shortcut); 16] {
+fn shortcuts(width: MaskWidth) -> [(&'static str, Shortcut); 17] {
     let fact = |offset: usize, size| Shortcut::Load {
         address: FACTS + offset as u64,
         size,
@@ -51,7 +51,6 @@ fn shortcuts(width: MaskWidth) -> [(&'static str, Shortcut); 16] {
         ("bpf_ktime_get_ns", now),
         ("bpf_get_smp_processor_id", fact(offset_of!(Facts, cpu), Size::Word)),
         ("scx_bpf_nr_cpu_ids", fact(offset_of!(Facts, nr_cpu_ids), Size::Word)),
-        ("bpf_get_current_task_btf", fact(offset_of!(Facts, current), Size::Double)),
         ("scx_bpf_task_cpu", field(offset_of!(abi::Task, cpu))),
         ("scx_bpf_task_running", field(offset_of!(abi::Task, on_cpu))),
         ("bpf_task_acquire", Shortcut::First),
@@ -60,6 +59,8 @@ fn shortcuts(width: MaskWidth) -> [(&'static str, Shortcut); 16] {
         ("bpf_rcu_read_unlock", Shortcut::Zero),
         ("bpf_iter_num_next", Shortcut::NextNumber),
         ("bpf_map_lookup_elem", Shortcut::Element),
+        ("bpf_spin_lock", Shortcut::Lock(width.locks())),
+        ("bpf_spin_unlock", Shortcut::Unlock(width.locks())),
         ("bpf_cpumask_test_cpu", Shortcut::Bit(width.cpus() as u32)),
         ("bpf_iter_scx_dsq_next", Shortcut::NextItem(walks(width.tasks()))),
         (

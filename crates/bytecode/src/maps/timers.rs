@@ -4,7 +4,7 @@ use super::{Maps, errno};
 use std::collections::BTreeMap;
 
 /// Timers that there may be, and locks.
-const PLACES_MAX: usize = 1 << 20;
+pub const PLACES_MAX: usize = 1 << 20;
 
 /// What a timer callback is called with, and the callback.
 #[derive(Clone, Copy, Debug)]

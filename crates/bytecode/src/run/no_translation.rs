@@ -10,14 +10,15 @@ pub(super) enum Translation {}
 
 impl Translation {
     /// `None`: the interpreter runs everywhere.
-    pub(super) fn new(_: &Program, _: Layout) -> Option<Translation> {
+    pub(super) fn new(_: &Program, _: Layout, _: u64) -> Option<Translation> {
         None
     }
 }
 
 pub(super) fn call<H: Host>(
-    run: &mut Run<'_, H>,
+    run: Run<'_, H>,
     _: usize,
+    _: bool,
     _: [u64; 5],
 ) -> Result<u64, Box<Fault>> {
     match *run.machine.translation.as_ref().expect("asked before") {}

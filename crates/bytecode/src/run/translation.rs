@@ -38,7 +38,7 @@ use blocks::Translator;
 use x86_64::Assembler;
 
 use super::{Host, MAY_GOTO_MAX, Machine, Reach, Run};
-use crate::fault::{Fault, Stop};
+use crate::fault::Fault;
 use crate::memory::Layout;
 use crate::program::Program;
 
@@ -50,7 +50,6 @@ const CALL: i32 = offset_of!(Reach, call) as i32;
 const FRAME_END: i32 = offset_of!(Reach, frame_end) as i32;
 const PLACE: i32 = offset_of!(Reach, place) as i32;
 const CALLS: i32 = offset_of!(Reach, calls) as i32;
-const RESUME: i32 = offset_of!(Reach, resume) as i32;
 const REGISTERS_AT: i32 = offset_of!(Reach, registers) as i32;
 
 /// Code as it is entered: a function's arguments, and the machine.
@@ -59,8 +58,9 @@ type Enter = extern "C" fn(u64, u64, u64, u64, u64, *mut ()) -> u64;
 /// Calls that have code of their own, so that each is known where it is compiled and each place
 /// in a program always jumps to the same: half the time of a call was the search for it.
 const OWN_CALLS: usize = 128;
-/// The number of those that have none.
+/// The number of those that have none, and of what goes on in the interpreter.
 const ANY_CALL: usize = OWN_CALLS;
+const RESUME: usize = ANY_CALL + 1;
 
 struct Shims<H>(PhantomData<H>);
 
@@ -71,51 +71,56 @@ macro_rules! shims {
             answer::<H, { 8 * $tens + 2 }>, answer::<H, { 8 * $tens + 3 }>,
             answer::<H, { 8 * $tens + 4 }>, answer::<H, { 8 * $tens + 5 }>,
             answer::<H, { 8 * $tens + 6 }>, answer::<H, { 8 * $tens + 7 }>,
-        )* answer::<H, ANY_CALL>]
+        )* answer::<H, ANY_CALL>, resume::<H>]
     };
 }
 
 impl<H: Host> Shims<H> {
-    const CALLS: &[Enter; OWN_CALLS + 1] = shims!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+    const CALLS: &[Enter; RESUME + 1] = shims!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
 }
 
 /// A program's code for this machine.
 pub(super) struct Translation {
-    /// How each function is entered. They lie in the code.
+    /// How each function is entered first, and from within a call of the host. All is in the code.
     entries: Vec<Enter>,
+    inner: Vec<Enter>,
     _code: ExecutableBuffer,
 }
 
 impl Translation {
-    /// Translates a program that is to run in memories of this layout.
+    /// Translates a program that is to run in memories of this layout, for so many instructions at
+    /// the most.
     ///
     /// `None` where this machine's instructions are not known, or have no room for the layout: the
     /// interpreter runs everywhere.
-    pub(super) fn new(program: &Program, layout: Layout) -> Option<Translation> {
+    pub(super) fn new(program: &Program, layout: Layout, most: u64) -> Option<Translation> {
         // Displacements of 32 bits must hold the layout, the first address and any offset.
         if layout.bytes > i32::MAX as u64 - (1 << 17) {
             return None;
         }
-        let (code, entries) = Translator::new(program, layout)?.code()?;
+        let (code, entries, inner) = Translator::new(program, layout)?.code(most)?;
         // SAFETY: an entry is code that takes these arguments, keeps the registers that its caller
         // needs, and lives as long as the buffer.
         let entry = |at| unsafe { std::mem::transmute::<*const u8, Enter>(code.ptr(at)) };
-        Some(Translation { entries: entries.into_iter().map(entry).collect(), _code: code })
+        let all = |offsets: Vec<_>| offsets.into_iter().map(entry).collect();
+        Some(Translation { entries: all(entries), inner: all(inner), _code: code })
     }
 }
 
-/// Calls a function of a machine that has a translation; its frame ends where the machine says.
+/// Calls a function of a machine that has a translation: the first one, or one from within a call
+/// of the host, whose frame ends where the machine says.
 #[inline]
 pub(super) fn call<H: Host>(
-    run: &mut Run<'_, H>,
+    run: Run<'_, H>,
     number: usize,
+    is_first: bool,
     [a, b, c, d, e]: [u64; 5],
 ) -> Result<u64, Box<Fault>> {
-    let machine = &mut *run.machine;
-    let enter = machine.translation.as_ref().expect("asked before").entries[number];
-    machine.reach.host = ptr::from_mut(&mut *run.host).cast();
+    let machine = run.machine;
+    let translation = machine.translation.as_ref().expect("asked before");
+    let enter = if is_first { translation.entries[number] } else { translation.inner[number] };
+    machine.reach.host = ptr::from_mut(run.host).cast();
     machine.reach.calls = Shims::<H>::CALLS.as_ptr().cast();
-    machine.reach.resume = resume::<H> as *const ();
     // What runs was translated from a program that was checked when it was linked: every access
     // is compared with the borders of the machine's memory. Nobody else uses the machine or the
     // host until it returns.
@@ -144,16 +149,19 @@ extern "C" fn answer<H: Host, const NUMBER: usize>(
 ) -> u64 {
     in_run::<H>(machine, |run| {
         let number = if NUMBER == ANY_CALL { run.machine.reach.call as usize } else { NUMBER };
-        let place = run.machine.reach.place as usize;
-        H::call(run, number, [a, b, c, d, e]).map_err(|stop| match stop {
-            Stop::Call(_) => stop.at(place),
-            Stop::Inside(fault) => fault,
-        })
+        H::call(run, number, [a, b, c, d, e]).map_err(|stop| run.machine.stopped(stop))
     })
 }
 
 /// Goes on with a function in the interpreter, from instruction `at` to its end.
-extern "C" fn resume<H: Host>(machine: *mut (), at: u64, loops_left: u64) -> u64 {
+extern "C" fn resume<H: Host>(
+    at: u64,
+    loops_left: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+    machine: *mut (),
+) -> u64 {
     in_run::<H>(machine, |run| {
         // SAFETY: all of them were written on the way here.
         let registers = unsafe { run.machine.reach.registers.assume_init() };

@@ -209,6 +209,12 @@ impl Core<'_> {
         const BACKWARDS: u64 = 1 << 16;
         let Some(index) = self.walked_by(at) else { return false };
         self.charge_steps(at, index);
+        let (walk, seq) = (self.visible.walks.get(at), self.queues.nr_insertions());
+        // Fewer than were asked for were the last, if no task came since the walk began.
+        let was_last = Cursor(walk.cursor) != Cursor::START && walk.filled < FIRST_CHUNK as u32;
+        if was_last && walk.seq == seq {
+            return false;
+        }
         let rows = self.visible.width().tasks();
         let shown =
             |task: TaskId| std::ptr::without_provenance_mut(rows.address(task.into()) as usize);

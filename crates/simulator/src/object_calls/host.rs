@@ -79,6 +79,7 @@ impl Host for Core<'_> {
     // Where the number is known, so is what answers, and it becomes a part of its caller.
     #[inline(always)]
     fn call(run: &mut Run<'_, Self>, number: usize, arguments: [u64; 5]) -> Result<u64, Stop> {
+        run.host.catch_up();
         let answer = if run.host.policy.is_strict() {
             let [a, b, c, d, e] = arguments;
             strictly(run.again(), number, a, b, c, d, e)

@@ -1,9 +1,10 @@
 //! Calls on maps, timers, locks and memory.
 
 use super::{Calling, at, refused, some_task, task, writable};
+use crate::dispatch_queue;
 use crate::failure::FailureKind;
 use crate::timer::Timer;
-use bytecode::{MapView, Size, Stop, Touch, errno, kind};
+use bytecode::{Lock, MapView, Size, Stop, Touch, errno, kind};
 
 /// `BPF_LOCAL_STORAGE_GET_F_CREATE`
 const CREATE: u64 = 1;
@@ -265,15 +266,14 @@ pub(super) fn timer_cancel(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result
     Ok(run.host.policy.maps.disarm(number).into())
 }
 
-// Part of what answers the call, so that nothing of it passes through memory.
-#[inline(always)]
+/// A program takes a lock itself that is free and was held here last.
 pub(super) fn lock(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let lock = writable::<u32>(run, given[0])?;
     // SAFETY: a word of the policy's own.
     let known = run.host.policy.maps.find_lock(given[0], unsafe { *lock });
     let number = match known {
         Some(number) => number,
-        None => match new_lock(run.again(), given[0]) {
+        None => match new_lock(run, given[0]) {
             Some(number) => number,
             None => return Ok(0),
         },
@@ -281,34 +281,35 @@ pub(super) fn lock(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, St
     let kernel = &mut *run.host;
     // SAFETY: as above.
     unsafe { *lock = number };
-    let lock = *kernel.policy.spin_lock(number);
-    kernel.take(lock);
+    let Lock { free_at, holder, .. } = kernel.visible.locks[number as usize];
+    kernel.take(dispatch_queue::Lock { free_at_ns: free_at, holder });
     Ok(0)
 }
 
 /// The number of a lock that was never taken; none, and the end of the run, if there are too many.
 #[cold]
 #[inline(never)]
-fn new_lock(run: Calling<'_, '_>, address: u64) -> Option<u32> {
-    let kernel = run.host;
-    let number = kernel.policy.maps.add_lock(address);
-    if number.is_none() {
-        let message = "bpf_spin_lock() of more locks than there may be".to_owned();
-        kernel.fail(FailureKind::Limit, message);
+fn new_lock(run: &mut Calling<'_, '_>, address: u64) -> Option<u32> {
+    let kernel = &mut *run.host;
+    match kernel.policy.maps.add_lock(address) {
+        Some(number) => kernel.visible.locks[number as usize].address = address as u32,
+        None => {
+            let message = "bpf_spin_lock() of more locks than there may be".to_owned();
+            kernel.fail(FailureKind::Limit, message);
+        }
     }
-    number
+    kernel.policy.maps.find_lock(address, 0)
 }
 
-// As above.
-#[inline(always)]
 pub(super) fn unlock(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let lock = writable::<u32>(run, given[0])?;
     let kernel = &mut *run.host;
     // SAFETY: a word of the policy's own.
     match kernel.policy.maps.find_lock(given[0], unsafe { *lock }) {
         Some(number) => {
-            let released = kernel.released();
-            *kernel.policy.spin_lock(number) = released;
+            let dispatch_queue::Lock { free_at_ns, holder } = kernel.released();
+            let lock = &mut kernel.visible.locks[number as usize];
+            (lock.free_at, lock.holder) = (free_at_ns, holder);
         }
         None => {
             let message = "bpf_spin_unlock() of a lock that was never taken".to_owned();

@@ -49,10 +49,11 @@ impl Translator<'_> {
         dynasm!(self.to
             ; .arch aarch64
             ; str x26, [x24, LEFT as u32]
-            ; mov x0, x24
-            ; mov x1, x9
-            ; ldr x2, [sp, 8]
-            ; ldr x9, [x24, RESUME as u32]
+            ; mov x0, x9
+            ; ldr x1, [sp, 8]
+            ; mov x5, x24
+            ; ldr x9, [x24, CALLS as u32]
+            ; ldr x9, [x9, 8 * RESUME as u32]
             ; blr x9
             ; mov X(ANSWER), x0
             ; ldr x26, [x24, LEFT as u32]
@@ -63,8 +64,9 @@ impl Translator<'_> {
     }
 
     /// From Rust to a function: its arguments are where it expects them, and the machine is the
-    /// sixth. All registers that Rust wants kept are, so functions keep none.
-    pub(super) fn entry(&mut self, number: usize) {
+    /// sixth. All registers that Rust wants kept are, so functions keep none. The first function
+    /// may run for `most` instructions, and its frame is the outermost.
+    pub(super) fn entry(&mut self, number: usize, most: Option<u64>) {
         let function = self.functions[number];
         dynasm!(self.to
             ; .arch aarch64
@@ -77,10 +79,19 @@ impl Translator<'_> {
             ; ldr x25, [x24, FIRST as u32]
         );
         self.add_number(25, 25, (MEMORY_BEGIN as i64).wrapping_neg());
+        match most {
+            Some(most) => {
+                self.load_number(26, most);
+                self.load_number(23, self.layout.outermost_frame());
+            }
+            None => dynasm!(self.to
+                ; .arch aarch64
+                ; ldr x26, [x24, LEFT as u32]
+                ; ldr x23, [x24, FRAME_END as u32]
+            ),
+        }
         dynasm!(self.to
             ; .arch aarch64
-            ; ldr x26, [x24, LEFT as u32]
-            ; ldr x23, [x24, FRAME_END as u32]
             ; bl =>function
             ; str x26, [x24, LEFT as u32]
             ; mov x0, X(ANSWER)

@@ -80,8 +80,11 @@ pub(super) struct Translator<'a> {
     /// Which of R6 to R9 functions write, by bits.
     own: Vec<u16>,
     /// The same with what stays written by functions that they call.
-    changed: Vec<u16>,
+    pub(super) changed: Vec<u16>,
 }
+
+/// Where functions are entered.
+type Entries = Vec<AssemblyOffset>;
 
 impl<'a> Translator<'a> {
     pub(super) fn new(program: &'a Program, layout: Layout) -> Option<Translator<'a>> {
@@ -114,21 +117,25 @@ impl<'a> Translator<'a> {
         })
     }
 
-    /// The code, and where each function is entered. `None` if a branch has not the room that its
-    /// target is away.
-    pub(super) fn code(mut self) -> Option<(ExecutableBuffer, Vec<AssemblyOffset>)> {
+    /// The code, which is to run for so many instructions at the most, and where each function is
+    /// entered: first, and from within a call of the host. `None` if a branch has not the room that
+    /// its target is away.
+    pub(super) fn code(mut self, most: u64) -> Option<(ExecutableBuffer, Entries, Entries)> {
         self.leave_and_resume();
         self.find_changed();
         (0..self.program.functions.len()).for_each(|one| self.function(one));
-        let entries = (0..self.program.functions.len()).map(|number| {
-            let offset = self.to.offset();
-            self.entry(number);
-            offset
-        });
-        let entries = entries.collect();
+        let mut entries = |most| {
+            let all = (0..self.program.functions.len()).map(|number| {
+                let offset = self.to.offset();
+                self.entry(number, most);
+                offset
+            });
+            all.collect()
+        };
+        let (first, inner) = (entries(Some(most)), entries(None));
         self.constants();
         self.to.commit().ok()?;
-        Some((self.to.finalize().ok()?, entries))
+        Some((self.to.finalize().ok()?, first, inner))
     }
 
     fn function(&mut self, number: usize) {

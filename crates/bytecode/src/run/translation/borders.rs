@@ -116,7 +116,17 @@ impl Translator<'_> {
 
     /// Whether an access is inside, whatever the program did before.
     fn is_known_to_be_inside(&self, at: usize, base: Register, write: bool) -> bool {
-        let Some((low, high)) = own_reach(&self.program.instructions[at]) else { return false };
+        let reach = own_reach(&self.program.instructions[at]);
+        reach.is_some_and(|reach| self.is_known_inside(base, reach, write))
+    }
+
+    /// The same of the bytes from so far behind a register to so far behind it.
+    pub(super) fn is_known_inside(
+        &self,
+        base: Register,
+        (low, high): (i64, i64),
+        write: bool,
+    ) -> bool {
         match self.known(base) {
             Value::Any => false,
             Value::Frame(offset) => {

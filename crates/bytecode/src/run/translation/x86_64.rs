@@ -34,6 +34,7 @@ const RBX: u8 = 3;
 const RBP: u8 = 5;
 const RSI: u8 = 6;
 const RDI: u8 = 7;
+const R12: u8 = 12;
 
 fn native(register: Register) -> u8 {
     REGISTERS[register.number()]
@@ -52,10 +53,11 @@ impl Translator<'_> {
         dynasm!(self.to
             ; .arch x64
             ; mov [r12 + LEFT], r9
-            ; mov rdi, r12
-            ; mov rsi, r10
-            ; mov rdx, [rsp]
-            ; call QWORD [r12 + RESUME]
+            ; mov rdi, r10
+            ; mov rsi, [rsp]
+            ; mov r9, r12
+            ; mov rax, [r12 + CALLS]
+            ; call QWORD [rax + 8 * RESUME as i32]
             ; mov r11, [r12 + FIRST]
             ; mov r9, [r12 + LEFT]
             ; =>leave
@@ -65,33 +67,37 @@ impl Translator<'_> {
     }
 
     /// From Rust to a function: its arguments are where it expects them, and the machine is the
-    /// sixth. All registers that Rust wants kept are, so functions keep none.
-    pub(super) fn entry(&mut self, number: usize) {
-        let function = self.functions[number];
-        dynasm!(self.to
-            ; .arch x64
-            ; push rbp
-            ; push rbx
-            ; push r12
-            ; push r13
-            ; push r14
-            ; push r15
-            ; sub rsp, 8
-            ; mov r12, r9
-            ; mov r11, [r12 + FIRST]
-            ; mov r9, [r12 + LEFT]
-            ; mov rbp, [r12 + FRAME_END]
-            ; call =>function
-            ; mov [r12 + LEFT], r9
-            ; add rsp, 8
-            ; pop r15
-            ; pop r14
-            ; pop r13
-            ; pop r12
-            ; pop rbx
-            ; pop rbp
-            ; ret
-        );
+    /// sixth. What Rust wants kept of the registers that the function changes is, so functions keep
+    /// none. The first function may run for `most` instructions, and its frame is the outermost.
+    pub(super) fn entry(&mut self, number: usize, most: Option<u64>) {
+        let (function, changed) = (self.functions[number], self.changed[number]);
+        let changed = (6..10).filter(|&one| changed >> one & 1 == 1).map(|one| REGISTERS[one]);
+        let mut kept: Vec<u8> = [R12, RBP].into_iter().chain(changed).collect();
+        if kept.len().is_multiple_of(2) {
+            // Code is called with an aligned stack.
+            kept.push(RAX);
+        }
+        kept.iter().for_each(|&one| dynasm!(self.to ; .arch x64 ; push Rq(one)));
+        dynasm!(self.to ; .arch x64 ; mov r12, r9 ; mov r11, [r12 + FIRST]);
+        match most {
+            Some(most) => dynasm!(self.to
+                ; .arch x64
+                ; mov r9, QWORD most as i64
+                ; mov ebp, self.layout.outermost_frame() as i32
+            ),
+            None => dynasm!(self.to
+                ; .arch x64
+                ; mov r9, [r12 + LEFT]
+                ; mov rbp, [r12 + FRAME_END]
+            ),
+        }
+        dynasm!(self.to ; .arch x64 ; call =>function ; mov [r12 + LEFT], r9);
+        if kept.last() == Some(&RAX) {
+            kept.pop();
+            dynasm!(self.to ; .arch x64 ; add rsp, 8);
+        }
+        kept.iter().rev().for_each(|&one| dynasm!(self.to ; .arch x64 ; pop Rq(one)));
+        dynasm!(self.to ; .arch x64 ; ret);
     }
 
     /// The beginning of a function.

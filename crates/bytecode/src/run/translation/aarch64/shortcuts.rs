@@ -2,13 +2,15 @@
 
 #![allow(clippy::useless_conversion)] // `dynasm!` converts every register.
 
+use std::mem::offset_of;
+
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi, dynasm};
 
 use super::super::blocks::Translator;
 use super::{ANSWER, native};
 use crate::instruction::{Register, Size};
 use crate::memory::MEMORY_BEGIN;
-use crate::program::{Elements, Rows, Shortcut, Walks};
+use crate::program::{Elements, Lock, Locks, Rows, Shortcut, Walks};
 
 /// The machine's registers of the first two arguments.
 const FIRST: u8 = 0;
@@ -37,7 +39,58 @@ impl Translator<'_> {
             Shortcut::Bit(bits) => self.bit(bits, call),
             Shortcut::NextItem(walks) => self.next_item(walks, call),
             Shortcut::NextNumber => self.next_number(call),
+            Shortcut::Lock(locks) => self.lock(locks, call),
+            Shortcut::Unlock(locks) => self.unlock(locks, call),
         }
+    }
+
+    /// Puts into X9 where the lock at the first argument is.
+    fn find_lock(&mut self, locks: Locks, call: DynamicLabel) {
+        let bytes = Size::Word.bytes();
+        if !self.is_known_inside(Register::FIRST, (0, bytes as i64), false) {
+            let last = self.layout.bytes - bytes;
+            self.compare_distance_of(FIRST, MEMORY_BEGIN as i64, last);
+            self.go_if_above(call);
+        }
+        self.load_at(Size::Word, false, 9, FIRST);
+        self.load_number(10, locks.count.into());
+        dynasm!(self.to ; .arch aarch64 ; cmp w9, w10 ; b.hs =>call);
+        self.load_number(10, locks.begin);
+        let shift = size_of::<Lock>().trailing_zeros();
+        dynasm!(self.to ; .arch aarch64 ; add x9, x10, x9, lsl shift);
+        self.field(12, Size::Word, 9, offset_of!(Lock, address) as u32);
+        dynasm!(self.to ; .arch aarch64 ; cmp w12, W(FIRST) ; b.ne =>call);
+    }
+
+    fn lock(&mut self, locks: Locks, call: DynamicLabel) {
+        self.find_lock(locks, call);
+        self.load_from(12, Size::Word, locks.holder_at);
+        self.field(13, Size::Word, 9, offset_of!(Lock, holder) as u32);
+        dynasm!(self.to ; .arch aarch64 ; cmp w12, w13 ; b.ne =>call);
+        self.field(13, Size::Double, 9, offset_of!(Lock, free_at) as u32);
+        self.load_from(12, Size::Double, locks.now_at);
+        dynasm!(self.to ; .arch aarch64 ; cmp x12, x13 ; b.lo =>call);
+        self.load_from(13, Size::Double, locks.take_at);
+        dynasm!(self.to ; .arch aarch64 ; add x12, x12, x13 ; mov X(ANSWER), xzr);
+        self.load_number(9, locks.now_at);
+        self.store_at(Size::Double, 12, 9);
+    }
+
+    fn unlock(&mut self, locks: Locks, call: DynamicLabel) {
+        self.find_lock(locks, call);
+        self.load_from(12, Size::Word, locks.holder_at);
+        let holder = self.moved(9, offset_of!(Lock, holder) as i64);
+        self.store_at(Size::Word, 12, holder);
+        self.load_from(12, Size::Double, locks.now_at);
+        let free_at = self.moved(9, offset_of!(Lock, free_at) as i64);
+        self.store_at(Size::Double, 12, free_at);
+        dynasm!(self.to ; .arch aarch64 ; mov X(ANSWER), xzr);
+    }
+
+    /// Loads what lies at an address that is known.
+    fn load_from(&mut self, to: u8, size: Size, address: u64) {
+        self.load_number(11, address);
+        self.load_at(size, false, to, 11);
     }
 
     fn next_number(&mut self, call: DynamicLabel) {

@@ -2,13 +2,15 @@
 
 #![allow(clippy::useless_conversion)] // `dynasm!` converts every register.
 
+use std::mem::offset_of;
+
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi, dynasm};
 
 use super::super::blocks::Translator;
 use super::native;
 use crate::instruction::{Register, Size};
 use crate::memory::MEMORY_BEGIN;
-use crate::program::{Elements, Rows, Shortcut, Walks};
+use crate::program::{Elements, Lock, Locks, Rows, Shortcut, Walks};
 
 /// From an address to where it lies, behind the memory's first byte.
 fn behind(address: u64) -> i32 {
@@ -54,7 +56,63 @@ impl Translator<'_> {
                     ; lea rax, [Rq(base) + at]
                 );
             }
+            Shortcut::Lock(locks) => self.lock(locks, call),
+            Shortcut::Unlock(locks) => self.unlock(locks, call),
         }
+    }
+
+    /// Puts into RAX how far the lock at the first argument is from the first one.
+    fn find_lock(&mut self, locks: Locks, call: DynamicLabel) {
+        let bytes = Size::Word.bytes() as i64;
+        if !self.is_known_inside(Register::FIRST, (0, bytes), false) {
+            let last = (self.layout.bytes - bytes as u64) as i32;
+            dynasm!(self.to
+                ; .arch x64
+                ; lea r10, [rdi - MEMORY_BEGIN as i32]
+                ; cmp r10, last
+                ; ja =>call
+            );
+        }
+        let address = behind(locks.begin) + offset_of!(Lock, address) as i32;
+        dynasm!(self.to
+            ; .arch x64
+            ; mov eax, [r11 + rdi + behind_row(0)]
+            ; cmp eax, locks.count as i32
+            ; jae =>call
+            ; shl rax, size_of::<Lock>().trailing_zeros() as i8
+            ; cmp edi, [r11 + rax + address]
+            ; jne =>call
+        );
+    }
+
+    fn lock(&mut self, locks: Locks, call: DynamicLabel) {
+        self.find_lock(locks, call);
+        let begin = behind(locks.begin);
+        dynasm!(self.to
+            ; .arch x64
+            ; mov edx, [r11 + behind(locks.holder_at)]
+            ; cmp edx, [r11 + rax + begin + offset_of!(Lock, holder) as i32]
+            ; jne =>call
+            ; mov rdx, [r11 + behind(locks.now_at)]
+            ; cmp rdx, [r11 + rax + begin + offset_of!(Lock, free_at) as i32]
+            ; jb =>call
+            ; add rdx, [r11 + behind(locks.take_at)]
+            ; mov [r11 + behind(locks.now_at)], rdx
+            ; xor eax, eax
+        );
+    }
+
+    fn unlock(&mut self, locks: Locks, call: DynamicLabel) {
+        self.find_lock(locks, call);
+        let begin = behind(locks.begin);
+        dynasm!(self.to
+            ; .arch x64
+            ; mov edx, [r11 + behind(locks.holder_at)]
+            ; mov [r11 + rax + begin + offset_of!(Lock, holder) as i32], edx
+            ; mov rdx, [r11 + behind(locks.now_at)]
+            ; mov [r11 + rax + begin + offset_of!(Lock, free_at) as i32], rdx
+            ; xor eax, eax
+        );
     }
 
     /// 8 bytes at the first argument, which the program may write and which are so aligned: the
