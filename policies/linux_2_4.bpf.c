@@ -364,13 +364,24 @@ static void consider(struct candidate *best, struct task_struct *p, const struct
 	best->rank = t->rank;
 }
 
+/* Whether a waiting task is surely worse than `good`, by what needs no more than a look: it may
+ * have ticks left, and its address space may be the one in use. */
+static bool is_worse(const struct task *t, s32 good, s32 cpu, s32 bonus)
+{
+	s32 most = (s32)t->account.counter + 1 + 20 - t->account.nice;
+
+	return t->account.epoch == epoch && (t->processor == cpu ? most + bonus : most) < good;
+}
+
 /* The walk over the whole list, with its lock held: what Linux 2.4 is slow for. The best is taken
  * out before the lock is given back, unless it is prev, or a new epoch must begin first. The newest
- * is looked at first, as there; its rank decides between equals, so the order only saves work. */
+ * is looked at first, as there; its rank decides between equals, so the order only saves work.
+ * Who waits neither runs nor has yielded. */
 static bool take_best(struct candidate *best, s32 cpu, s32 prev_pid, u64 now)
 {
 	struct task_struct *p, *chosen;
 	struct bpf_iter_scx_dsq walk;
+	s32 bonus = (s32)affinity_bonus;
 	u64 mm = cpu_at(cpu)->mm;
 	bool taken = false;
 
@@ -378,8 +389,8 @@ static bool take_best(struct candidate *best, s32 cpu, s32 prev_pid, u64 now)
 	while ((p = bpf_iter_scx_dsq_next(&walk))) {
 		struct task *t = task_of(p);
 
-		if (t)
-			consider(best, p, t, cpu, goodness_in_pick(t, cpu, mm, now));
+		if (t && !is_worse(t, best->goodness, cpu, bonus))
+			consider(best, p, t, cpu, goodness_of(t, cpu, mm, now));
 	}
 	if (best->goodness != GOODNESS_EXHAUSTED && best->pid && best->pid != prev_pid) {
 		chosen = bpf_task_from_pid(best->pid);
