@@ -128,10 +128,6 @@ impl Core<'_> {
                 entity.dsq = address;
                 entity.dsq_seq = seq;
                 self.tasks.move_to(task, Place::Queued(index));
-                let tasks = &mut self.tasks;
-                self.queues
-                    .get_mut(index)
-                    .squeeze(|task, at| tasks.state_mut(task).fifo_position = at);
             }
             Err(MixedOrders) => {
                 self.tasks.move_to(task, Place::Custody);
