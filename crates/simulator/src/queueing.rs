@@ -194,6 +194,10 @@ impl Core<'_> {
         let removed = self.queues.remove(index, standing);
         assert_eq!(removed, task, "queue {} gave another task", self.queues.get(index).id());
         self.tasks.seen_mut(task).scx.dsq = std::ptr::null_mut();
+        if self.queues.has_walks() {
+            let shown = self.visible.width().tasks().address(task.into());
+            self.visible.walks.forget(std::ptr::without_provenance_mut(shown as usize));
+        }
         self.tasks.move_to(task, Place::Moving);
     }
 

@@ -185,8 +185,17 @@ impl Walks {
     /// Ends the walk with this number less one.
     pub fn end(&mut self, at: usize) {
         self.open &= !(1 << at);
-        let walk = &mut self.places[at];
-        (walk.next, walk.filled) = (0, 0);
+        self.places[at].hold(0);
+    }
+
+    /// A task has left its queue: no walk gives it any more.
+    pub fn forget(&mut self, task: *mut abi::Task) {
+        for at in (0..WALKS_MAX).filter(|at| self.open >> at & 1 == 1) {
+            let walk = &mut self.places[at];
+            let to_come = walk.next as usize..walk.filled as usize;
+            let gone = walk.chunk[to_come].iter_mut().filter(|one| **one == task);
+            gone.for_each(|one| *one = std::ptr::null_mut());
+        }
     }
 }
 

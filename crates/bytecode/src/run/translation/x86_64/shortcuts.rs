@@ -119,8 +119,7 @@ impl Translator<'_> {
     }
 
     fn next_item(&mut self, walks: Walks, call: DynamicLabel) {
-        let Walks { begin, bytes, count, next, filled, steps, items, same, last, .. } = walks;
-        let again = self.to.new_dynamic_label();
+        let Walks { begin, bytes, count, next, items, .. } = walks;
         let (base, at) = self.checked_iterator(8, call);
         dynasm!(self.to
             ; .arch x64
@@ -130,19 +129,11 @@ impl Translator<'_> {
             ; jae =>call
             ; imul r10, r10, bytes as i32
             ; lea r10, [r11 + r10 + behind(begin)]
-            ; =>again
             ; mov eax, [r10 + next as i32]
-            ; cmp eax, [r10 + filled as i32]
-            ; jae =>call
-            ; add DWORD [r10 + next as i32], 1
-            ; add QWORD [r10 + steps as i32], 1
             ; mov rax, [r10 + 8 * rax + items as i32]
-            ; mov rdx, [r11 + rax + behind_row(same.0)]
-            ; cmp rdx, [r10 + same.1 as i32]
-            ; jne =>again
-            ; mov rdx, [r11 + rax + behind_row(last.0)]
-            ; cmp rdx, [r10 + last.1 as i32]
-            ; ja =>again
+            ; test rax, rax
+            ; jz =>call
+            ; add DWORD [r10 + next as i32], 1
         );
     }
 
