@@ -27,13 +27,12 @@ impl Translator<'_> {
             Shortcut::Zero => dynasm!(self.to ; .arch x64 ; xor eax, eax),
             Shortcut::First => dynasm!(self.to ; .arch x64 ; mov rax, rdi),
             Shortcut::Load { address, size, signed } => {
-                dynasm!(self.to ; .arch x64 ; mov r10d, behind(address));
-                self.load_from_r10(size, signed);
+                self.load_fixed(size, signed, Register::ANSWER, behind(address));
             }
             Shortcut::Field { rows, offset, size, signed } => {
                 self.check_row(Register::FIRST, rows, call);
-                dynasm!(self.to ; .arch x64 ; lea r10, [rdi + behind_row(offset)]);
-                self.load_from_r10(size, signed);
+                let (row, at) = (Register::FIRST, behind_row(offset));
+                self.load_behind(size, signed, Register::ANSWER, row, at);
             }
             Shortcut::Cell { columns_begin, columns, rows, offset } => {
                 self.check_row(Register::SECOND, rows, call);
@@ -187,17 +186,5 @@ impl Translator<'_> {
             ; cmp r10, [r11 + behind(rows.count_at)]
             ; jae =>call
         );
-    }
-
-    fn load_from_r10(&mut self, size: Size, signed: bool) {
-        match (size, signed) {
-            (Size::Byte, false) => dynasm!(self.to ; .arch x64 ; movzx eax, BYTE [r11 + r10]),
-            (Size::Half, false) => dynasm!(self.to ; .arch x64 ; movzx eax, WORD [r11 + r10]),
-            (Size::Word, false) => dynasm!(self.to ; .arch x64 ; mov eax, [r11 + r10]),
-            (Size::Byte, true) => dynasm!(self.to ; .arch x64 ; movsx rax, BYTE [r11 + r10]),
-            (Size::Half, true) => dynasm!(self.to ; .arch x64 ; movsx rax, WORD [r11 + r10]),
-            (Size::Word, true) => dynasm!(self.to ; .arch x64 ; movsxd rax, DWORD [r11 + r10]),
-            (Size::Double, _) => dynasm!(self.to ; .arch x64 ; mov rax, [r11 + r10]),
-        }
     }
 }
