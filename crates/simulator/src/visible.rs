@@ -190,8 +190,10 @@ impl Walks {
 
     /// A task has left its queue: no walk gives it any more.
     pub fn forget(&mut self, task: *mut abi::Task) {
-        for at in (0..WALKS_MAX).filter(|at| self.open >> at & 1 == 1) {
-            let walk = &mut self.places[at];
+        let mut open = self.open;
+        while open != 0 {
+            let walk = &mut self.places[open.trailing_zeros() as usize];
+            open &= open - 1;
             let to_come = walk.next as usize..walk.filled as usize;
             let gone = walk.chunk[to_come].iter_mut().filter(|one| **one == task);
             gone.for_each(|one| *one = std::ptr::null_mut());

@@ -10,8 +10,10 @@ use crate::policy_state::{Context, Insertion};
 use crate::visible::WALKS_MAX;
 use bytecode::errno;
 
-/// An iterator that has not fetched anything asks for few tasks first: most walks are short.
+/// An iterator that has not fetched anything asks for few tasks first: most walks are short. Then
+/// it asks for so many times as many as before.
 const FIRST_CHUNK: usize = 4;
+const CHUNK_GROWTH: usize = 4;
 
 impl Core<'_> {
     /// Notes where a task is to go; with a `vtime` into a queue ordered by that.
@@ -217,7 +219,8 @@ impl Core<'_> {
             |task: TaskId| std::ptr::without_provenance_mut(rows.address(task.into()) as usize);
         let walk = self.visible.walks.get(at);
         let mut cursor = Cursor(walk.cursor);
-        let wanted = if cursor == Cursor::START { FIRST_CHUNK } else { ITERATOR_CHUNK };
+        let wanted = CHUNK_GROWTH * walk.filled as usize;
+        let wanted = wanted.clamp(FIRST_CHUNK, ITERATOR_CHUNK);
         let backwards = walk.flags & BACKWARDS != 0;
         let (queue, chunk) = (self.queues.get(index), &mut walk.chunk[..wanted]);
         let filled = queue.walk(&mut cursor, backwards, chunk, shown);
