@@ -173,26 +173,37 @@ static bool is_sticky(const struct task_struct *p)
 	return cpu_record(scx_bpf_task_cpu(p))->sticky_pid == p->pid;
 }
 
-/* What 302 and 313 add to a deadline because the task's cache is elsewhere. */
-static u64 distance_ns(const struct task_struct *p, s32 cpu)
-{
-	enum cpu_distance distance;
-	u64 steps;
+/* What of a CPU says how far away its cache is. */
+struct location {
+	u16 cache;
+	u16 node;
+};
 
-	if (version >= 424)
-		return 0;
-	distance = cpu_distance((u32)scx_bpf_task_cpu(p), (u32)cpu);
-	steps = distance <= DISTANCE_CACHE ? 0 : distance == DISTANCE_NODE ? 1 : 3;
-	return steps * cache_distance_ns[nice_level(p)];
+static struct location location_of(s32 cpu)
+{
+	u32 at = (u32)cpu & (TOPOLOGY_CPUS_MAX - 1);
+
+	return (struct location){.cache = topology_cache[at], .node = topology_node[at]};
 }
 
-/* A task's deadline as seen from a CPU. 424 moves a sticky task so far away from other CPUs that
- * they take it only rather than nothing. */
-static u64 deadline_seen_from(const struct task_struct *p, s32 cpu)
+/* What 302 and 313 add to a task's deadline because its cache is elsewhere. */
+static u64 distance_ns(const struct task_struct *p, struct location here)
 {
-	if (version >= 424 && is_sticky(p))
-		return p->scx.dsq_vtime << cpu_distance((u32)scx_bpf_task_cpu(p), (u32)cpu);
-	return p->scx.dsq_vtime + distance_ns(p, cpu);
+	struct location home = location_of(scx_bpf_task_cpu(p));
+	u64 step_ns;
+
+	if (home.cache == here.cache)
+		return 0;
+	step_ns = cache_distance_ns[nice_level(p)];
+	return home.node == here.node ? step_ns : 3 * step_ns;
+}
+
+/* 424 moves a sticky task so far away from other CPUs that they take it only rather than nothing. */
+static u64 deadline_if_sticky(const struct task_struct *p, s32 cpu)
+{
+	if (!is_sticky(p))
+		return p->scx.dsq_vtime;
+	return p->scx.dsq_vtime << cpu_distance((u32)scx_bpf_task_cpu(p), (u32)cpu);
 }
 
 /* ---- picking ------------------------------------------------------------------------------- */
@@ -208,25 +219,28 @@ static struct choice earliest_deadline_task(u32 class, s32 cpu, u64 now_ns)
 {
 	struct choice best = {.deadline_ns = NEVER_NS};
 	u64 expired_ns = version == 313 || first_expired_wins ? now_ns : 0;
+	u64 seen_ns, too_late_ns = NEVER_NS;
+	struct location here = location_of(cpu);
+	bool goes_by_distance = version < 424;
 	struct task_struct *p;
-	u64 deadline_ns;
 
 	bpf_for_each(scx_dsq, p, class, 0) {
 		/* From nowhere a deadline is seen earlier than it is. */
-		deadline_ns = p->scx.dsq_vtime;
-		if (deadline_ns >= best.deadline_ns && deadline_ns >= expired_ns)
+		seen_ns = p->scx.dsq_vtime;
+		if (seen_ns >= too_late_ns)
 			continue;
-		if (!bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr))
+		if (goes_by_distance)
+			seen_ns += distance_ns(p, here);
+		else
+			seen_ns = deadline_if_sticky(p, cpu);
+		if (seen_ns >= too_late_ns || !bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr))
 			continue;
-		deadline_ns = deadline_seen_from(p, cpu);
-		if (deadline_ns < expired_ns)
-			best.expired = true;
-		else if (deadline_ns >= best.deadline_ns)
-			continue;
-		best.deadline_ns = deadline_ns;
+		best.deadline_ns = seen_ns;
 		best.pid = p->pid;
+		best.expired = seen_ns < expired_ns;
 		if (best.expired)
 			break;
+		too_late_ns = max(seen_ns, expired_ns);
 	}
 	return best;
 }
@@ -351,7 +365,8 @@ static void try_preempt(const struct task_struct *p)
 		class = cpu_record(cpu)->class;
 		if (class == CLASS_NONE || !bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr))
 			continue;
-		deadline_ns = (s64)(cpu_record(cpu)->deadline_ns - distance_ns(p, cpu));
+		deadline_ns = (s64)(cpu_record(cpu)->deadline_ns -
+				    (version < 424 ? distance_ns(p, location_of(cpu)) : 0));
 		if (latest_cpu < 0 || class > latest_class ||
 		    (class == latest_class &&
 		     (deadline_ns > latest_ns || (deadline_ns == latest_ns && cpu == home)))) {

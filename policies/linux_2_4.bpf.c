@@ -179,12 +179,16 @@ __noinline u32 counter_brought_up_to(const struct account *account __arg_nonnull
 	return bring_up_to(&copy, now);
 }
 
-/* Of those that wait, all but the first few since an epoch ended are up to date. */
+/* The counter of a task that waits; most have been queued in this epoch. */
+static u32 counter_of_waiting(const struct account *account, u64 now)
+{
+	return account->epoch == epoch ? account->counter : counter_brought_up_to(account, now);
+}
+
 static u32 counter_at(const struct account *account, u64 now)
 {
-	if (!account->is_running && account->epoch == epoch)
-		return account->counter;
-	return counter_brought_up_to(account, now);
+	return account->is_running ? counter_brought_up_to(account, now)
+				   : counter_of_waiting(account, now);
 }
 
 /* All that wait are exhausted: a new epoch, unless another CPU has just begun it. */
@@ -212,10 +216,17 @@ static s32 goodness(const struct account *account, bool ran_here, bool shares_mm
 	       account->nice;
 }
 
-/* How good a task is for a CPU whose address space in use is `mm`; kernel threads use any. */
+/* Whether a CPU whose address space in use is `mm` needs no other for a task; kernel threads use
+ * any. */
+static bool shares_mm(const struct task *t, u64 mm)
+{
+	return !t->mm || t->mm == mm;
+}
+
+/* How good a task is for a CPU whose address space in use is `mm`. */
 static s32 goodness_of(const struct task *t, s32 cpu, u64 mm, u64 now)
 {
-	return goodness(&t->account, t->processor == cpu, !t->mm || t->mm == mm, now);
+	return goodness(&t->account, t->processor == cpu, shares_mm(t, mm), now);
 }
 
 /* ---- waking up ----------------------------------------------------------------------------- */
@@ -364,6 +375,23 @@ static void consider(struct candidate *best, struct task_struct *p, const struct
 	best->rank = t->rank;
 }
 
+/* Looks at a task that waits, and so neither runs nor has yielded. Most are not good enough even if
+ * they have ticks left and the address space is theirs: of these no more is looked at. */
+static void look_at(struct candidate *best, struct task_struct *p, const struct task *t, s32 cpu,
+		    u64 mm, s32 bonus, u64 now)
+{
+	u32 counter = counter_of_waiting(&t->account, now);
+	s32 most = (s32)counter - t->account.nice + (t->processor == cpu ? bonus + 20 + 1 : 20 + 1);
+
+	if (most < best->goodness)
+		return;
+	if (!counter)
+		most = GOODNESS_EXHAUSTED;
+	else if (!shares_mm(t, mm))
+		most--;
+	consider(best, p, t, cpu, most);
+}
+
 /* The walk over the whole list, with its lock held: what Linux 2.4 is slow for. The best is taken
  * out before the lock is given back, unless it is prev, or a new epoch must begin first. The newest
  * is looked at first, as there; its rank decides between equals, so the order only saves work. */
@@ -371,6 +399,7 @@ static bool take_best(struct candidate *best, s32 cpu, s32 prev_pid, u64 now)
 {
 	struct task_struct *p, *chosen;
 	struct bpf_iter_scx_dsq walk;
+	s32 bonus = (s32)affinity_bonus;
 	u64 mm = cpu_at(cpu)->mm;
 	bool taken = false;
 
@@ -379,7 +408,7 @@ static bool take_best(struct candidate *best, s32 cpu, s32 prev_pid, u64 now)
 		struct task *t = task_of(p);
 
 		if (t)
-			consider(best, p, t, cpu, goodness_in_pick(t, cpu, mm, now));
+			look_at(best, p, t, cpu, mm, bonus, now);
 	}
 	if (best->goodness != GOODNESS_EXHAUSTED && best->pid && best->pid != prev_pid) {
 		chosen = bpf_task_from_pid(best->pid);

@@ -81,8 +81,8 @@ pub struct Elements {
     pub copies: Option<(u64, u32)>,
 }
 
-/// Walks over items, of which each holds the addresses of some. All places but the first are
-/// offsets in a walk or an item.
+/// Walks over items, of which each holds the addresses of some, and at last a 0 that is never
+/// passed. All places but the first are offsets in a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walks {
     /// The address of the first walk.
@@ -93,16 +93,8 @@ pub struct Walks {
     pub count: u32,
     /// The number of the item that is next, 4 bytes.
     pub next: u32,
-    /// How many items a walk holds, 4 bytes.
-    pub filled: u32,
-    /// How many were passed, 8 bytes.
-    pub steps: u32,
-    /// Where the addresses of items begin.
+    /// Where the addresses of items begin. Where one is 0, the call is made.
     pub items: u32,
-    /// A word of an item, and one of the walk; where they differ the item is passed over.
-    pub same: (u32, u32),
-    /// A word of an item, and one of the walk; where the first is larger, too.
-    pub last: (u32, u32),
     /// Of which rows items are.
     pub rows: Rows,
 }

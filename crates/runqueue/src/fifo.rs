@@ -1,61 +1,62 @@
-//! A list that is walked in the order of arrival and gives up any item in constant time.
+//! A list that is walked in the order of arrival and gives up any item.
 //!
 //! Items lie in one array in list order, so a walk over thousands of them reads memory in a
 //! straight line instead of chasing pointers: that is what a policy that scans its whole queue
-//! at every decision spends its time on. An item taken from the middle leaves a hole, and holes
-//! are squeezed out once they outnumber the items.
+//! at every decision spends its time on. So the array has no holes: behind an item that is taken
+//! from the middle, or in front of it, the others move up, which is nothing beside one walk.
 //!
-//! Cost: push and remove O(1) (amortised over squeezing), walking O(items + holes) with
-//! holes <= items + [`HOLES_SPARED`].
+//! Cost: push and remove at an end O(1), elsewhere O(log items) and moving fewer than half of them.
 
 use std::collections::VecDeque;
 
-const HOLE: u32 = u32::MAX;
-/// Holes that are never worth squeezing out.
-const HOLES_SPARED: usize = 64;
-
-/// A first-in-first-out list of numbers below `u32::MAX`.
+/// A first-in-first-out list of numbers.
 ///
-/// A position stays valid until the item is removed or the list is squeezed.
+/// A position stays valid until its item is removed, and is no other's then.
 #[derive(Clone, Debug, Default)]
 pub struct Fifo {
-    slots: VecDeque<u32>,
-    /// Position of `slots[0]`; positions to the left of it are smaller.
-    base: i64,
-    len: usize,
+    /// In the order of positions.
+    slots: VecDeque<Slot>,
+    /// Position of the next item in front of all others, plus 1.
+    first: i64,
+    /// Position of the next item behind all others.
+    end: i64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    position: i64,
+    item: u32,
 }
 
 impl Fifo {
     /// How many items it holds.
     pub fn len(&self) -> usize {
-        self.len
+        self.slots.len()
     }
 
     /// Whether it holds none.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.slots.is_empty()
     }
 
     /// Adds `item` behind all others and returns its position.
     pub fn push_back(&mut self, item: u32) -> i64 {
-        debug_assert_ne!(item, HOLE);
-        self.slots.push_back(item);
-        self.len += 1;
-        self.base + self.slots.len() as i64 - 1
+        let position = self.end;
+        self.end += 1;
+        self.slots.push_back(Slot { position, item });
+        position
     }
 
     /// Adds `item` in front of all others and returns its position.
     pub fn push_front(&mut self, item: u32) -> i64 {
-        debug_assert_ne!(item, HOLE);
-        self.slots.push_front(item);
-        self.len += 1;
-        self.base -= 1;
-        self.base
+        self.first -= 1;
+        self.slots.push_front(Slot { position: self.first, item });
+        self.first
     }
 
     /// The first item.
     pub fn first(&self) -> Option<u32> {
-        self.slots.front().copied()
+        self.slots.front().map(|slot| slot.item)
     }
 
     /// Removes the item at `position` and returns it.
@@ -63,112 +64,78 @@ impl Fifo {
     /// # Panics
     /// If nothing is there: the caller's own books are wrong.
     pub fn remove(&mut self, position: i64) -> u32 {
-        let index = usize::try_from(position - self.base).expect("position is in the list");
-        let item = std::mem::replace(&mut self.slots[index], HOLE);
-        assert_ne!(item, HOLE, "no item at position {position}");
-        self.len -= 1;
-        self.skip_holes();
-        while self.slots.back() == Some(&HOLE) {
-            self.slots.pop_back();
-        }
-        item
+        let is_there = |slot: &Slot| slot.position == position;
+        let slot = if self.slots.front().is_some_and(is_there) {
+            self.slots.pop_front()
+        } else {
+            self.slots.remove(self.index(position)).filter(is_there)
+        };
+        slot.unwrap_or_else(|| panic!("no item at position {position}")).item
     }
 
     /// Removes the first item and returns it.
     #[inline]
     pub fn pop_front(&mut self) -> Option<u32> {
-        let item = self.slots.pop_front()?;
-        self.base += 1;
-        self.len -= 1;
-        self.skip_holes();
-        Some(item)
+        self.slots.pop_front().map(|slot| slot.item)
     }
 
-    /// Neither the first slot nor the last is a hole.
-    #[inline]
-    fn skip_holes(&mut self) {
-        while self.slots.front() == Some(&HOLE) {
-            self.slots.pop_front();
-            self.base += 1;
-        }
+    /// How many items stand in front of a position.
+    fn index(&self, position: i64) -> usize {
+        self.slots.partition_point(|slot| slot.position < position)
     }
 
-    /// Whether [`squeeze`](Self::squeeze) is due.
-    pub fn has_too_many_holes(&self) -> bool {
-        self.slots.len() > 2 * self.len + HOLES_SPARED
-    }
-
-    /// Removes all holes and tells every item's new position.
-    pub fn squeeze(&mut self, mut moved: impl FnMut(u32, i64)) {
-        self.slots.retain(|&item| item != HOLE);
-        for (index, &item) in self.slots.iter().enumerate() {
-            moved(item, self.base + index as i64);
-        }
-    }
-
-    /// Position of the first slot, and the one behind the last.
-    pub fn bounds(&self) -> (i64, i64) {
-        (self.base, self.base + self.slots.len() as i64)
-    }
-
-    /// Copies what `shown` makes of items to `out`, from the first one at or behind position `from`
-    /// on, until it is full or the list ends. Returns how many there were and the position behind
-    /// the last one looked at.
-    pub fn copy_from<T>(&self, from: i64, out: &mut [T], shown: impl Fn(u32) -> T) -> (usize, i64) {
-        let start = usize::try_from(from - self.base).unwrap_or(0);
-        let (left, right) = self.slots.as_slices();
-        let parts = [left.get(start..), right.get(start.saturating_sub(left.len())..)];
-        let (mut filled, mut looked_at) = (0, start);
-        for part in parts.into_iter().flatten() {
-            let mut rest = part;
-            while filled < out.len() && !rest.is_empty() {
-                let (now, later) = rest.split_at(rest.len().min(out.len() - filled));
-                for &item in now {
-                    // What is made of a hole is overwritten, or behind the last.
-                    out[filled] = shown(item);
-                    filled += usize::from(item != HOLE);
-                }
-                looked_at += now.len();
-                rest = later;
-            }
-        }
-        (filled, self.base + looked_at as i64)
-    }
-
-    /// Copies what `shown` makes of items to `out`, from the last one in front of position `before`
-    /// on backwards, until it is full or the list ends. Returns how many there were and the
-    /// position of the last one looked at.
-    pub fn copy_before<T>(
+    /// Copies what `shown` makes of items to `out`, from the first one, or the first at or behind
+    /// position `from`, until it is full or the list ends. Returns how many there were and, if any,
+    /// the position behind the last one.
+    pub fn copy_from<T>(
         &self,
-        before: i64,
+        from: Option<i64>,
         out: &mut [T],
         shown: impl Fn(u32) -> T,
-    ) -> (usize, i64) {
-        let end = usize::try_from(before - self.base).unwrap_or(0).min(self.slots.len());
+    ) -> (usize, Option<i64>) {
+        let begin = from.map_or(0, |from| self.index(from));
+        let end = self.len().min(begin + out.len());
+        let (left, right) = self.between(begin, end);
+        let (to_left, to_right) = out.split_at_mut(left.len());
+        copy(left.iter(), to_left, &shown);
+        copy(right.iter(), to_right, &shown);
+        (end - begin, (begin < end).then(|| self.slots[end - 1].position + 1))
+    }
+
+    /// Copies what `shown` makes of items to `out`, from the last one, or the last in front of
+    /// position `before`, on backwards, until it is full or the list ends. Returns how many there
+    /// were and, if any, the position of the last one.
+    pub fn copy_before<T>(
+        &self,
+        before: Option<i64>,
+        out: &mut [T],
+        shown: impl Fn(u32) -> T,
+    ) -> (usize, Option<i64>) {
+        let end = before.map_or(self.len(), |before| self.index(before));
+        let begin = end.saturating_sub(out.len());
+        let (left, right) = self.between(begin, end);
+        let (to_right, to_left) = out.split_at_mut(right.len());
+        copy(right.iter().rev(), to_right, &shown);
+        copy(left.iter().rev(), to_left, &shown);
+        (end - begin, (begin < end).then(|| self.slots[begin].position))
+    }
+
+    /// The slots between two places, which may lie in two parts.
+    fn between(&self, begin: usize, end: usize) -> (&[Slot], &[Slot]) {
         let (left, right) = self.slots.as_slices();
-        let parts = [&right[..end.saturating_sub(left.len())], &left[..end.min(left.len())]];
-        let (mut filled, mut position) = (0, end);
-        for part in parts {
-            let mut rest = part;
-            while filled < out.len() && !rest.is_empty() {
-                let room = rest.len().min(out.len() - filled);
-                let (later, now) = rest.split_at(rest.len() - room);
-                for &item in now.iter().rev() {
-                    // What is made of a hole is overwritten, or behind the last.
-                    out[filled] = shown(item);
-                    filled += usize::from(item != HOLE);
-                }
-                position -= room;
-                rest = later;
-            }
-        }
-        (filled, self.base + position as i64)
+        let middle = left.len();
+        let right = &right[begin.saturating_sub(middle)..end.saturating_sub(middle)];
+        (&left[begin.min(middle)..end.min(middle)], right)
     }
 
     /// The items, oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
-        self.slots.iter().copied().filter(|&item| item != HOLE)
+        self.slots.iter().map(|slot| slot.item)
     }
+}
+
+fn copy<'a, T>(slots: impl Iterator<Item = &'a Slot>, out: &mut [T], shown: &impl Fn(u32) -> T) {
+    out.iter_mut().zip(slots).for_each(|(to, slot)| *to = shown(slot.item));
 }
 
 #[cfg(test)]
@@ -201,28 +168,25 @@ mod tests {
                         prop_assert_eq!(fifo.remove(positions[&victim]), victim);
                     }
                 }
-                if fifo.has_too_many_holes() {
-                    fifo.squeeze(|item, position| { positions.insert(item, position); });
-                }
                 prop_assert_eq!(fifo.iter().collect::<Vec<_>>(), model.clone());
                 prop_assert_eq!(fifo.len(), model.len());
                 prop_assert_eq!(fifo.first(), model.first().copied());
-                let (mut copied, mut from) = (Vec::new(), fifo.bounds().0);
+                let (mut copied, mut from) = (Vec::new(), None);
                 let mut chunk = [0; 3];
                 loop {
                     let (filled, next) = fifo.copy_from(from, &mut chunk, |item| item);
                     copied.extend_from_slice(&chunk[..filled]);
-                    from = next;
+                    from = next.or(from);
                     if filled < chunk.len() {
                         break;
                     }
                 }
                 prop_assert_eq!(&copied, &model);
-                let (mut copied, mut before) = (Vec::new(), fifo.bounds().1);
+                let (mut copied, mut before) = (Vec::new(), None);
                 loop {
                     let (filled, next) = fifo.copy_before(before, &mut chunk, |item| item);
                     copied.extend_from_slice(&chunk[..filled]);
-                    before = next;
+                    before = next.or(before);
                     if filled < chunk.len() {
                         break;
                     }
@@ -234,30 +198,12 @@ mod tests {
     }
 
     #[test]
-    fn holes_never_outnumber_items_by_much() {
+    #[should_panic(expected = "no item at position 0")]
+    fn a_position_is_nobodys_once_its_item_is_removed() {
         let mut fifo = Fifo::default();
-        let keeper = fifo.push_back(0);
-        let mut keeper_position = keeper;
-        for item in 1..10_000 {
-            let position = fifo.push_front(item);
-            if item > 1 {
-                fifo.remove(position);
-                fifo.push_front(item);
-                let (first, _) = fifo.bounds();
-                fifo.remove(first);
-            }
-            if fifo.has_too_many_holes() {
-                fifo.squeeze(|item, position| {
-                    if item == 0 {
-                        keeper_position = position;
-                    }
-                });
-            }
-            let (from, to) = fifo.bounds();
-            assert!((to - from) as usize <= 2 * fifo.len() + HOLES_SPARED);
-        }
-        let mut keeper = [u32::MAX];
-        fifo.copy_from(keeper_position, &mut keeper, |item| item);
-        assert_eq!(keeper, [0]);
+        let gone = fifo.push_back(0);
+        assert_eq!(fifo.remove(gone), 0);
+        fifo.push_back(1);
+        fifo.remove(gone);
     }
 }

@@ -4,6 +4,7 @@
 #![allow(missing_docs)] // Fields mean what they mean in Linux.
 
 use std::ffi::{c_int, c_uint, c_void};
+use std::ptr::null_mut;
 
 /// CPUs that a mask can hold, and a machine can have.
 pub use scenario::machine::CPUS_MAX;
@@ -11,7 +12,7 @@ pub use scenario::machine::CPUS_MAX;
 /// Task-storage maps a policy may have.
 pub const STORAGE_MAX: usize = 8;
 /// Tasks that an iterator holds at once.
-pub const ITERATOR_CHUNK: usize = 32;
+pub const ITERATOR_CHUNK: usize = 64;
 
 /// How wide the masks of a machine are: a task has one, and a million tasks of a machine that most
 /// people have must not pay for what only the largest need.
@@ -247,17 +248,44 @@ pub struct ExitInfo {
 
 /// `struct bpf_iter_scx_dsq`
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct DsqIterator {
     pub dsq: *mut DispatchQueueView,
     pub seq: u64,
-    pub steps: u64,
     pub flags: u64,
     pub cursor: [u64; 2],
     // These two hold for the next move only, whether or not it finds its task.
     pub pending_slice: Option<u64>,
     pub pending_vtime: Option<u64>,
+    /// Which of the chunk is next, and from which on steps were not charged.
     pub next: u32,
+    pub charged: u32,
     pub filled: u32,
-    pub chunk: [*mut Task; ITERATOR_CHUNK],
+    /// Tasks to come; null is who has left meanwhile, and what is behind the last.
+    pub chunk: [*mut Task; ITERATOR_CHUNK + 1],
+}
+
+impl DsqIterator {
+    /// So many tasks of its chunk are to come, and nothing behind them.
+    pub fn hold(&mut self, filled: usize) {
+        (self.next, self.charged, self.filled) = (0, 0, filled as u32);
+        self.chunk[filled] = null_mut();
+    }
+}
+
+impl Default for DsqIterator {
+    fn default() -> DsqIterator {
+        DsqIterator {
+            dsq: null_mut(),
+            seq: 0,
+            flags: 0,
+            cursor: [0; 2],
+            pending_slice: None,
+            pending_vtime: None,
+            next: 0,
+            charged: 0,
+            filled: 0,
+            chunk: [null_mut(); ITERATOR_CHUNK + 1],
+        }
+    }
 }

@@ -31,8 +31,6 @@ pub struct DispatchQueue {
     order: Order,
     /// Its lock.
     pub lock: Lock,
-    /// Walks in progress; the list is not squeezed meanwhile.
-    pub walks: u32,
 }
 
 /// Where in a queue a task stands.
@@ -55,7 +53,6 @@ impl DispatchQueue {
             view: visible.place(abi::DispatchQueueView { id, nr: 0 }),
             order: Order::Fifo(Fifo::default()),
             lock: Lock::default(),
-            walks: 0,
         }
     }
 
@@ -148,19 +145,6 @@ impl DispatchQueue {
         }
     }
 
-    /// Whether holes are to be squeezed out.
-    #[inline]
-    pub fn is_sparse(&self) -> bool {
-        matches!(&self.order, Order::Fifo(fifo) if fifo.has_too_many_holes()) && self.walks == 0
-    }
-
-    /// Squeezes holes out, telling tasks' new positions.
-    pub fn squeeze(&mut self, moved: impl FnMut(TaskId, i64)) {
-        if let Order::Fifo(fifo) = &mut self.order {
-            fifo.squeeze(moved);
-        }
-    }
-
     /// Copies what `shown` makes of the next tasks of a walk to `out`, moves the cursor behind
     /// them and returns how many there were. A walk begins with [`Cursor::START`].
     pub fn walk<T>(
@@ -193,18 +177,16 @@ fn walk_fifo<T>(
     out: &mut [T],
     shown: impl Fn(TaskId) -> T,
 ) -> usize {
-    let (first, end) = fifo.bounds();
-    let started = *cursor != Cursor::START;
-    if !backwards {
-        let from = if started { cursor.0[0] as i64 } else { first };
-        let (filled, next) = fifo.copy_from(from.max(first), out, shown);
-        *cursor = Cursor([next as u64, 0]);
-        return filled;
+    let here = (*cursor != Cursor::START).then_some(cursor.0[0] as i64);
+    // Forwards the cursor is behind the last task that was copied, backwards it is where that was.
+    let (filled, here) = if backwards {
+        fifo.copy_before(here, out, shown)
+    } else {
+        fifo.copy_from(here, out, shown)
+    };
+    if let Some(here) = here {
+        *cursor = Cursor([here as u64, 0]);
     }
-    // Backwards the cursor is where the last chunk ended, too.
-    let before = if started { cursor.0[0] as i64 } else { end };
-    let (filled, next) = fifo.copy_before(before, out, shown);
-    *cursor = Cursor([next as u64, 0]);
     filled
 }
 

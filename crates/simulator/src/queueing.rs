@@ -130,16 +130,12 @@ impl Core<'_> {
                 let queue = self.queues.get(index);
                 seen.scx.dsq = self.visible.room.shift.show(queue.address());
                 seen.scx.dsq_seq = seq;
-                let is_sparse = queue.is_sparse();
                 match self.recorder.queues() {
                     Some(recorder) if by_vtime => recorder.pushed_by_vtime(index, task, vtime),
                     Some(recorder) => recorder.pushed(index, task, seq, at_head),
                     None => {}
                 }
                 self.tasks.move_to(task, Place::Queued(index));
-                if is_sparse {
-                    self.squeeze(index);
-                }
             }
             Err(MixedOrders) => {
                 self.tasks.move_to(task, Place::Custody);
@@ -150,13 +146,6 @@ impl Core<'_> {
         if let Some(cpu) = self.queues.cpu_of(index) {
             self.entered_local(cpu, task, enq_flags);
         }
-    }
-
-    /// Squeezes a queue's holes out.
-    #[cold]
-    fn squeeze(&mut self, index: u32) {
-        let (queues, tasks) = (&mut self.queues, &mut self.tasks);
-        queues.get_mut(index).squeeze(|task, at| tasks.state_mut(task).fifo_position = at);
     }
 
     /// Ends the run because a task cannot be put into a queue in this order.
@@ -221,6 +210,10 @@ impl Core<'_> {
     #[inline]
     fn belongs_nowhere(&mut self, task: TaskId) {
         self.tasks.seen_mut(task).scx.dsq = std::ptr::null_mut();
+        if self.queues.has_walks() {
+            let shown = self.visible.width().tasks().address(task.into());
+            self.visible.walks.forget(std::ptr::without_provenance_mut(shown as usize));
+        }
         self.tasks.move_to(task, Place::Moving);
     }
 

@@ -184,24 +184,20 @@ impl Queues {
 
     // ---- walks ------------------------------------------------------------------------------
 
-    /// A walk over a queue begins: its lock is held, and the queue is not squeezed.
+    /// A walk over a queue begins: its lock is held.
     pub fn begin_walk(&mut self, index: u32) {
         self.walked.push(index);
-        self.queues[index as usize].walks += 1;
     }
 
     /// The walk ends.
     pub fn end_walk(&mut self, index: u32) {
         let place = self.walked.iter().rposition(|&walked| walked == index);
         self.walked.remove(place.expect("a walk that is open"));
-        self.queues[index as usize].walks -= 1;
     }
 
     /// Ends all walks.
     pub fn end_walks(&mut self) {
-        for index in std::mem::take(&mut self.walked) {
-            self.queues[index as usize].walks -= 1;
-        }
+        self.walked.clear();
     }
 
     /// Whether a walk is open.

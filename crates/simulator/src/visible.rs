@@ -198,8 +198,19 @@ impl Walks {
     /// Ends the walk with this number less one.
     pub fn end(&mut self, at: usize) {
         self.open &= !(1 << at);
-        let walk = &mut self.places[at];
-        (walk.next, walk.filled) = (0, 0);
+        self.places[at].hold(0);
+    }
+
+    /// A task has left its queue: no walk gives it any more.
+    pub fn forget(&mut self, task: *mut abi::Task) {
+        let mut open = self.open;
+        while open != 0 {
+            let walk = &mut self.places[open.trailing_zeros() as usize];
+            open &= open - 1;
+            let to_come = walk.next as usize..walk.filled as usize;
+            let gone = walk.chunk[to_come].iter_mut().filter(|one| **one == task);
+            gone.for_each(|one| *one = std::ptr::null_mut());
+        }
     }
 }
 

@@ -75,18 +75,14 @@ fn shortcuts(width: MaskWidth) -> [(&'static str, Shortcut); 17] {
     ]
 }
 
-/// A walk passes over tasks that left the queue, or came since it began.
+/// Walks over dispatch queues, which hold the tasks to come.
 fn walks(rows: Rows) -> Walks {
     Walks {
         begin: WALKS,
         bytes: size_of::<abi::DsqIterator>() as u32,
         count: WALKS_MAX as u32,
         next: offset_of!(abi::DsqIterator, next) as u32,
-        filled: offset_of!(abi::DsqIterator, filled) as u32,
-        steps: offset_of!(abi::DsqIterator, steps) as u32,
         items: offset_of!(abi::DsqIterator, chunk) as u32,
-        same: (offset_of!(abi::Task, scx.dsq) as u32, offset_of!(abi::DsqIterator, dsq) as u32),
-        last: (offset_of!(abi::Task, scx.dsq_seq) as u32, offset_of!(abi::DsqIterator, seq) as u32),
         rows,
     }
 }

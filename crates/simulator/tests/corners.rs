@@ -99,6 +99,13 @@ fn a_walk_that_is_left_open_is_named() {
 }
 
 #[test]
+fn a_walk_gives_nobody_who_left_since_it_began() {
+    let text = "[[tasks]]\nname = \"hog\"\ncount = 20\nprogram = [{ run = \"2ms\" }]";
+    let result = attempt(&corner("nested_walks"), &machine(1, HZ), &parsed(text), 1);
+    assert_eq!((result.status, result.error), (Status::Completed, None));
+}
+
+#[test]
 fn a_reader_that_leaves_data_behind_wakes_the_next() {
     let text = r#"
 [channels.pipe]

@@ -1,6 +1,6 @@
 //! Calls on dispatch queues: insert, move, walk.
 
-use crate::abi::{DsqIterator, ITERATOR_CHUNK};
+use crate::abi::ITERATOR_CHUNK;
 use crate::core::Core;
 use crate::cpu::Spent;
 use crate::dispatch_queue::{BUILTIN, Cursor, LOCAL, LOCAL_CPU_MASK, LOCAL_ON, way_to_queue};
@@ -10,8 +10,10 @@ use crate::policy_state::{Context, Insertion};
 use crate::visible::WALKS_MAX;
 use bytecode::errno;
 
-/// An iterator that has not fetched anything asks for few tasks first: most walks are short.
+/// An iterator that has not fetched anything asks for few tasks first: most walks are short. Then
+/// it asks for so many times as many as before.
 const FIRST_CHUNK: usize = 4;
+const CHUNK_GROWTH: usize = 4;
 
 impl Core<'_> {
     /// Notes where a task is to go; with a `vtime` into a queue ordered by that.
@@ -70,8 +72,9 @@ impl Core<'_> {
 
     /// Charges the steps of a walk that have not been charged.
     fn charge_steps(&mut self, at: usize, index: u32) {
-        let steps = std::mem::take(&mut self.visible.walks.get(at).steps);
-        let ns = self.scan_ns(steps, index);
+        let walk = self.visible.walks.get(at);
+        let steps = walk.next - std::mem::replace(&mut walk.charged, walk.next);
+        let ns = self.scan_ns(steps.into(), index);
         self.charge(Spent::Scheduler, ns);
     }
 
@@ -198,7 +201,9 @@ impl Core<'_> {
         self.queues.begin_walk(index);
         let dsq = self.visible.room.shift.show(self.queues.get(index).address());
         let (seq, cursor) = (self.queues.nr_insertions(), Cursor::START.0);
-        *self.visible.walks.get(at) = DsqIterator { dsq, seq, flags, cursor, ..Default::default() };
+        let walk = self.visible.walks.get(at);
+        (walk.dsq, walk.seq, walk.flags, walk.cursor) = (dsq, seq, flags, cursor);
+        (walk.pending_slice, walk.pending_vtime) = (None, None);
         // So that the first task is found without a call.
         self.iter_fill(at);
         Ok(at)
@@ -220,13 +225,30 @@ impl Core<'_> {
             |task: TaskId| std::ptr::without_provenance_mut(rows.address(task.into()) as usize);
         let walk = self.visible.walks.get(at);
         let mut cursor = Cursor(walk.cursor);
-        let wanted = if cursor == Cursor::START { FIRST_CHUNK } else { ITERATOR_CHUNK };
+        let wanted = CHUNK_GROWTH * walk.filled as usize;
+        let wanted = wanted.clamp(FIRST_CHUNK, ITERATOR_CHUNK);
         let backwards = walk.flags & BACKWARDS != 0;
         let (queue, chunk) = (self.queues.get(index), &mut walk.chunk[..wanted]);
         let filled = queue.walk(&mut cursor, backwards, chunk, shown);
         walk.cursor = cursor.0;
-        (walk.next, walk.filled) = (0, filled as u32);
+        walk.hold(filled);
+        let seq = walk.seq;
+        if self.queues.nr_insertions() > seq {
+            self.forget_newer(at, seq);
+        }
         filled > 0
+    }
+
+    /// A walk passes over tasks that came since it began.
+    fn forget_newer(&mut self, at: usize, seq: u64) {
+        let filled = self.visible.walks.get(at).filled as usize;
+        for place in 0..filled {
+            let shown = self.visible.walks.get(at).chunk[place];
+            let task = self.visible.task_number(shown.addr() as u64);
+            if task.is_none_or(|task| self.tasks.seen(task as TaskId).scx.dsq_seq > seq) {
+                self.visible.walks.get(at).chunk[place] = std::ptr::null_mut();
+            }
+        }
     }
 
     /// The next task of a walk, by its address as the policy is shown it.
@@ -239,15 +261,10 @@ impl Core<'_> {
                 }
                 continue;
             }
-            let shown = walk.chunk[walk.next as usize].addr() as u64;
+            let shown = walk.chunk[walk.next as usize];
             walk.next += 1;
-            walk.steps += 1;
-            let (dsq, seq) = (walk.dsq, walk.seq);
-            // A task that left the queue, or came since the walk began, is passed over.
-            let task = self.visible.task_number(shown)? as TaskId;
-            let entity = &self.tasks.seen(task).scx;
-            if entity.dsq == dsq && entity.dsq_seq <= seq {
-                return Some(shown);
+            if !shown.is_null() {
+                return Some(shown.addr() as u64);
             }
         }
     }

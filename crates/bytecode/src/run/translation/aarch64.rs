@@ -133,6 +133,12 @@ impl Translator<'_> {
         }
     }
 
+    /// Counts some instructions, and goes where it leads if there are too many.
+    pub(super) fn count_or_go(&mut self, instructions: i32, label: DynamicLabel) {
+        self.count(instructions);
+        self.go_if_too_many(label);
+    }
+
     pub(super) fn go_if_too_many(&mut self, label: DynamicLabel) {
         dynasm!(self.to ; .arch aarch64 ; cmp x26, 0 ; b.lt =>label);
     }

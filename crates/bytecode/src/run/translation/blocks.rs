@@ -65,6 +65,8 @@ pub(super) struct Translator<'a> {
     pub(super) ahead: BTreeMap<usize, State>,
     /// By instruction.
     pub(super) labels: Vec<DynamicLabel>,
+    /// Where jumps back lead, which have asked whether there were too many instructions.
+    bodies: BTreeMap<usize, DynamicLabel>,
     /// How many instructions are uncounted where jumps lead that were met.
     pub(super) due: BTreeMap<usize, i32>,
     /// What is known where jumps lead back to.
@@ -105,6 +107,7 @@ impl<'a> Translator<'a> {
             state: None,
             ahead: BTreeMap::new(),
             labels,
+            bodies: BTreeMap::new(),
             due: BTreeMap::new(),
             heads: BTreeMap::new(),
             back: BTreeMap::new(),
@@ -163,6 +166,9 @@ impl<'a> Translator<'a> {
                 if self.program.loop_heads[at] {
                     let out = self.stub(at, 0);
                     self.go_if_too_many(out);
+                    let body = self.to.new_dynamic_label();
+                    self.bodies.insert(at, body);
+                    self.to.dynamic_label(body);
                 }
             }
             let of = self.program.instructions[at];
@@ -245,7 +251,7 @@ impl<'a> Translator<'a> {
         let after = before + 1;
         let is_late = self.is_late(&of);
         if !is_late && !matches!(of, Instruction::Call(Callee::Offered(_))) {
-            self.load_for(&of);
+            self.load_for(at, &of);
         }
         match of {
             _ if is_late => {}
@@ -262,7 +268,10 @@ impl<'a> Translator<'a> {
             }
             Instruction::Load { size, signed, to, base, offset } => {
                 self.check(at, base, false, before);
-                self.load(size, signed, to, base, offset);
+                match self.fixed(&of) {
+                    Some(behind) => self.load_fixed(size, signed, to, behind),
+                    None => self.load(size, signed, to, base, offset),
+                }
             }
             Instruction::Store { size, base, offset, value } => {
                 self.check(at, base, true, before);
@@ -332,11 +341,19 @@ impl<'a> Translator<'a> {
         let Some(target) = of.target(at) else { return after };
         self.part_ways(at, of, after);
         self.look_ahead(at, target);
-        let left = self.count_for(target, after);
+        let (left, label) = match self.bodies.get(&target) {
+            Some(&body) => {
+                // The interpreter, which asks it at the head of the loop, counts the jump again.
+                let out = self.stub(at, -1);
+                self.count_or_go(after, out);
+                (0, body)
+            }
+            None => (self.count_for(target, after), self.labels[target]),
+        };
         if self.outcome(&of) == Some(true) {
-            self.go_to(self.labels[target]);
+            self.go_to(label);
         } else {
-            self.jump(of, self.labels[target]);
+            self.jump(of, label);
         }
         left
     }

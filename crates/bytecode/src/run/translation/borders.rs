@@ -114,8 +114,16 @@ impl Translator<'_> {
         self.to.dynamic_label(inside);
     }
 
+    /// How far behind the memory's first byte is what an instruction loads, if that is known here.
+    pub(super) fn fixed(&self, of: &Instruction) -> Option<i32> {
+        let Instruction::Load { base, offset, .. } = *of else { return None };
+        let Value::Number(number) = self.known(base) else { return None };
+        let address = number.wrapping_add_signed(offset.into());
+        i32::try_from(address.wrapping_sub(MEMORY_BEGIN)).ok()
+    }
+
     /// Whether an access is inside, whatever the program did before.
-    fn is_known_to_be_inside(&self, at: usize, base: Register, write: bool) -> bool {
+    pub(super) fn is_known_to_be_inside(&self, at: usize, base: Register, write: bool) -> bool {
         let reach = own_reach(&self.program.instructions[at]);
         reach.is_some_and(|reach| self.is_known_inside(base, reach, write))
     }

@@ -26,7 +26,7 @@ impl Translator<'_> {
     }
 
     /// Loads what an instruction needs that was not loaded; all of it, if it may leave the block.
-    pub(super) fn load_for(&mut self, of: &Instruction) {
+    pub(super) fn load_for(&mut self, at: usize, of: &Instruction) {
         if self.late == 0 {
             return;
         }
@@ -41,6 +41,9 @@ impl Translator<'_> {
             Instruction::MoveSigned { from, .. } => [Some(from), None],
             Instruction::Negate { to, .. } | Instruction::Reorder { to, .. } => [Some(to), None],
             Instruction::LoadWide { .. } => [None, None],
+            Instruction::Load { base, .. } if self.is_known_to_be_inside(at, base, false) => {
+                [Some(base).filter(|_| self.fixed(of).is_none()), None]
+            }
             _ => return self.load_late(),
         };
         needed.into_iter().flatten().for_each(|register| self.load_one(register));

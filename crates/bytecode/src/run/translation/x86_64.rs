@@ -132,6 +132,11 @@ impl Translator<'_> {
         }
     }
 
+    /// Counts some instructions, and goes where it leads if there are too many.
+    pub(super) fn count_or_go(&mut self, instructions: i32, label: DynamicLabel) {
+        dynasm!(self.to ; .arch x64 ; sub r9, instructions ; js =>label);
+    }
+
     pub(super) fn go_if_too_many(&mut self, label: DynamicLabel) {
         dynasm!(self.to ; .arch x64 ; test r9, r9 ; js =>label);
     }

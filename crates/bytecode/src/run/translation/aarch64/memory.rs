@@ -7,6 +7,7 @@ use dynasmrt::{DynasmApi, dynasm};
 use super::super::blocks::Translator;
 use super::{ANSWER, native};
 use crate::instruction::{AtomicKind, Instruction, Operand, Register, Size, Width};
+use crate::memory::MEMORY_BEGIN;
 
 /// The register that is always 0, and into which what is written is lost.
 const ZERO: u8 = 31;
@@ -66,6 +67,12 @@ impl Translator<'_> {
     ) {
         let at = self.moved(native(base), offset.into());
         self.load_at(size, signed, native(to), at);
+    }
+
+    /// Loads what lies so far behind the memory's first byte.
+    pub(in super::super) fn load_fixed(&mut self, size: Size, signed: bool, to: Register, at: i32) {
+        self.load_number(11, MEMORY_BEGIN + at as u64);
+        self.load_at(size, signed, native(to), 11);
     }
 
     pub(in super::super) fn store(

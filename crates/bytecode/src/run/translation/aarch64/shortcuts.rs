@@ -161,10 +161,9 @@ impl Translator<'_> {
         dynasm!(self.to ; .arch aarch64 ; lsr x9, x9, X(FIRST) ; and X(ANSWER), x9, x10);
     }
 
-    /// X9 is where the walk is, X11 what is looked at.
+    /// X9 is where the walk is.
     fn next_item(&mut self, walks: Walks, call: DynamicLabel) {
-        let Walks { begin, bytes, count, next, filled, steps, items, same, last, .. } = walks;
-        let again = self.to.new_dynamic_label();
+        let Walks { begin, bytes, count, next, items, .. } = walks;
         self.load_iterator();
         self.check_iterator(8, call);
         self.load_at(Size::Double, false, 9, FIRST);
@@ -173,22 +172,12 @@ impl Translator<'_> {
         self.load_number(10, bytes.into());
         dynasm!(self.to ; .arch aarch64 ; mul x9, x9, x10);
         self.add_number(9, 9, begin as i64);
-        dynasm!(self.to ; .arch aarch64 ; =>again);
-        self.field(12, Size::Word, 9, filled);
-        let place = self.field(13, Size::Word, 9, next);
-        dynasm!(self.to ; .arch aarch64 ; cmp w13, w12 ; b.hs =>call ; add w12, w13, 1);
-        self.store_at(Size::Word, 12, place);
-        let place = self.field(12, Size::Double, 9, steps);
-        dynasm!(self.to ; .arch aarch64 ; add x12, x12, 1);
-        self.store_at(Size::Double, 12, place);
-        dynasm!(self.to ; .arch aarch64 ; add x13, x9, x13, lsl 3);
-        self.field(ANSWER, Size::Double, 13, items);
-        self.field(12, Size::Double, ANSWER, same.0);
-        self.field(13, Size::Double, 9, same.1);
-        dynasm!(self.to ; .arch aarch64 ; cmp x12, x13 ; b.ne =>again);
-        self.field(12, Size::Double, ANSWER, last.0);
-        self.field(13, Size::Double, 9, last.1);
-        dynasm!(self.to ; .arch aarch64 ; cmp x12, x13 ; b.hi =>again);
+        self.field(13, Size::Word, 9, next);
+        dynasm!(self.to ; .arch aarch64 ; add x12, x9, x13, lsl 3);
+        self.field(ANSWER, Size::Double, 12, items);
+        dynasm!(self.to ; .arch aarch64 ; cbz X(ANSWER), =>call ; add w13, w13, 1);
+        let place = self.moved(9, next.into());
+        self.store_at(Size::Word, 13, place);
     }
 
     /// Loads a field of what lies at an address; gives the register that holds its place.

@@ -9,6 +9,28 @@ use super::native;
 use crate::instruction::{AtomicKind, Instruction, Operand, Register, Size};
 use crate::memory::MEMORY_BEGIN;
 
+/// Loads what lies at a place into a register.
+macro_rules! load {
+    ($translator:ident, $size:ident, $signed:ident, $to:ident, $($at:tt)*) => {
+        match ($size, $signed) {
+            (Size::Byte, false) => dynasm!($translator.to
+                ; .arch x64 ; movzx Rd(native($to)), BYTE [$($at)*]),
+            (Size::Half, false) => dynasm!($translator.to
+                ; .arch x64 ; movzx Rd(native($to)), WORD [$($at)*]),
+            (Size::Word, false) => dynasm!($translator.to
+                ; .arch x64 ; mov Rd(native($to)), [$($at)*]),
+            (Size::Byte, true) => dynasm!($translator.to
+                ; .arch x64 ; movsx Rq(native($to)), BYTE [$($at)*]),
+            (Size::Half, true) => dynasm!($translator.to
+                ; .arch x64 ; movsx Rq(native($to)), WORD [$($at)*]),
+            (Size::Word, true) => dynasm!($translator.to
+                ; .arch x64 ; movsxd Rq(native($to)), DWORD [$($at)*]),
+            (Size::Double, _) => dynasm!($translator.to
+                ; .arch x64 ; mov Rq(native($to)), [$($at)*]),
+        }
+    };
+}
+
 impl Translator<'_> {
     /// Compares how far an address is behind a number with the last distance that is allowed.
     pub(in super::super) fn compare_distance(&mut self, base: Register, from: i64, last: u64) {
@@ -31,27 +53,24 @@ impl Translator<'_> {
         base: Register,
         offset: i16,
     ) {
-        let (to, base) = (native(to), native(base));
-        let at = Self::displacement(offset);
-        match (size, signed) {
-            (Size::Byte, false) => {
-                dynasm!(self.to ; .arch x64 ; movzx Rd(to), BYTE [r11 + Rq(base) + at]);
-            }
-            (Size::Half, false) => {
-                dynasm!(self.to ; .arch x64 ; movzx Rd(to), WORD [r11 + Rq(base) + at]);
-            }
-            (Size::Word, false) => dynasm!(self.to ; .arch x64 ; mov Rd(to), [r11 + Rq(base) + at]),
-            (Size::Byte, true) => {
-                dynasm!(self.to ; .arch x64 ; movsx Rq(to), BYTE [r11 + Rq(base) + at]);
-            }
-            (Size::Half, true) => {
-                dynasm!(self.to ; .arch x64 ; movsx Rq(to), WORD [r11 + Rq(base) + at]);
-            }
-            (Size::Word, true) => {
-                dynasm!(self.to ; .arch x64 ; movsxd Rq(to), DWORD [r11 + Rq(base) + at]);
-            }
-            (Size::Double, _) => dynasm!(self.to ; .arch x64 ; mov Rq(to), [r11 + Rq(base) + at]),
-        }
+        self.load_behind(size, signed, to, base, Self::displacement(offset));
+    }
+
+    /// Loads what lies so far behind an address, which is itself behind the memory's first byte.
+    pub(super) fn load_behind(
+        &mut self,
+        size: Size,
+        signed: bool,
+        to: Register,
+        base: Register,
+        at: i32,
+    ) {
+        load!(self, size, signed, to, r11 + Rq(native(base)) + at);
+    }
+
+    /// Loads what lies so far behind the memory's first byte.
+    pub(in super::super) fn load_fixed(&mut self, size: Size, signed: bool, to: Register, at: i32) {
+        load!(self, size, signed, to, r11 + at);
     }
 
     pub(in super::super) fn store(

@@ -29,13 +29,12 @@ impl Translator<'_> {
             Shortcut::Zero => dynasm!(self.to ; .arch x64 ; xor eax, eax),
             Shortcut::First => dynasm!(self.to ; .arch x64 ; mov rax, rdi),
             Shortcut::Load { address, size, signed } => {
-                dynasm!(self.to ; .arch x64 ; mov r10d, behind(address));
-                self.load_from_r10(size, signed);
+                self.load_fixed(size, signed, Register::ANSWER, behind(address));
             }
             Shortcut::Field { rows, offset, size, signed } => {
                 self.check_row(Register::FIRST, rows, call);
-                dynasm!(self.to ; .arch x64 ; lea r10, [rdi + behind_row(offset)]);
-                self.load_from_r10(size, signed);
+                let (row, at) = (Register::FIRST, behind_row(offset));
+                self.load_behind(size, signed, Register::ANSWER, row, at);
             }
             Shortcut::Cell { columns_begin, columns, rows, offset } => {
                 self.check_row(Register::SECOND, rows, call);
@@ -177,8 +176,7 @@ impl Translator<'_> {
     }
 
     fn next_item(&mut self, walks: Walks, call: DynamicLabel) {
-        let Walks { begin, bytes, count, next, filled, steps, items, same, last, .. } = walks;
-        let again = self.to.new_dynamic_label();
+        let Walks { begin, bytes, count, next, items, .. } = walks;
         let (base, at) = self.checked_iterator(8, call);
         dynasm!(self.to
             ; .arch x64
@@ -188,19 +186,11 @@ impl Translator<'_> {
             ; jae =>call
             ; imul r10, r10, bytes as i32
             ; lea r10, [r11 + r10 + behind(begin)]
-            ; =>again
             ; mov eax, [r10 + next as i32]
-            ; cmp eax, [r10 + filled as i32]
-            ; jae =>call
-            ; add DWORD [r10 + next as i32], 1
-            ; add QWORD [r10 + steps as i32], 1
             ; mov rax, [r10 + 8 * rax + items as i32]
-            ; mov rdx, [r11 + rax + behind_row(same.0)]
-            ; cmp rdx, [r10 + same.1 as i32]
-            ; jne =>again
-            ; mov rdx, [r11 + rax + behind_row(last.0)]
-            ; cmp rdx, [r10 + last.1 as i32]
-            ; ja =>again
+            ; test rax, rax
+            ; jz =>call
+            ; add DWORD [r10 + next as i32], 1
         );
     }
 
@@ -254,17 +244,5 @@ impl Translator<'_> {
             ; cmp r10, [r11 + behind(rows.count_at)]
             ; jae =>call
         );
-    }
-
-    fn load_from_r10(&mut self, size: Size, signed: bool) {
-        match (size, signed) {
-            (Size::Byte, false) => dynasm!(self.to ; .arch x64 ; movzx eax, BYTE [r11 + r10]),
-            (Size::Half, false) => dynasm!(self.to ; .arch x64 ; movzx eax, WORD [r11 + r10]),
-            (Size::Word, false) => dynasm!(self.to ; .arch x64 ; mov eax, [r11 + r10]),
-            (Size::Byte, true) => dynasm!(self.to ; .arch x64 ; movsx rax, BYTE [r11 + r10]),
-            (Size::Half, true) => dynasm!(self.to ; .arch x64 ; movsx rax, WORD [r11 + r10]),
-            (Size::Word, true) => dynasm!(self.to ; .arch x64 ; movsxd rax, DWORD [r11 + r10]),
-            (Size::Double, _) => dynasm!(self.to ; .arch x64 ; mov rax, [r11 + r10]),
-        }
     }
 }
