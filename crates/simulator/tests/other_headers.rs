@@ -91,20 +91,21 @@ fn short_messages_of_libbpf_are_printed_and_texts_compared() {
 
 #[test]
 fn what_is_lacking_is_named() {
-    let queue = "struct { __uint(type, 22); __uint(max_entries, 4); __type(value, u32); } \
-                 waiting SEC(\".maps\");";
-    let maps = "
+    let ring = "struct { __uint(type, 27); __uint(max_entries, 4096); } told SEC(\".maps\");";
+    let nested = "
         struct inner { __uint(type, 2); __type(key, u32); __type(value, u32);
                        __uint(max_entries, 4); } first SEC(\".maps\");
+        struct outer { __uint(type, 12); __uint(max_entries, 1); __type(key, u32);
+                       __array(values, struct inner); } outer SEC(\".maps\") = {
+                       .values = { &first } };
         struct { __uint(type, 12); __uint(max_entries, 1); __type(key, u32);
-                 __array(values, struct inner); } outer SEC(\".maps\") = {
-                 .values = { &first } };";
+                 __array(values, struct outer); } outermost SEC(\".maps\") = {
+                 .values = { &outer } };";
     let arena = "u64 counted SEC(\".addr_space.1\");";
     let helper = "static long (*const jump)(void *, void *, u32) = (void *)12;";
     let counting = format!("counted++; {INSERTS}");
     let cases = [
-        (queue, INSERTS, "map waiting has type BPF_MAP_TYPE_QUEUE (22)"),
-        (maps, INSERTS, "map outer has type BPF_MAP_TYPE_ARRAY_OF_MAPS (12)"),
+        (ring, INSERTS, "map told has type BPF_MAP_TYPE_RINGBUF (27)"),
         (
             arena,
             &counting,
@@ -121,4 +122,6 @@ fn what_is_lacking_is_named() {
         assert!(text.contains(expected), "{expected}:\n{text}");
         assert!(text.ends_with("`schedlab run` has --on vm"), "{text}");
     }
+    let (text, _) = said(nested, INSERTS, "");
+    assert!(text.contains("outer inside; no kernel takes it there"), "{text}");
 }
