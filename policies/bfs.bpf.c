@@ -198,7 +198,7 @@ static u64 distance_ns(const struct task_struct *p, struct location here)
 	return home.node == here.node ? step_ns : 3 * step_ns;
 }
 
-/* 424 moves a sticky task so far away from other CPUs that they take it only rather than nothing. */
+/* 424 moves a sticky task so far from other CPUs that they take it only if there is no other. */
 static u64 deadline_if_sticky(const struct task_struct *p, s32 cpu)
 {
 	if (!is_sticky(p))

@@ -180,3 +180,10 @@ def test_claims_stand_in_the_report(run_of, tmp_path):
     assert "cannot tell: no memory" in table and 'href="#claims"' in html
     write_page(tmp_path / "r.html", [run_of("cfs", 1)])
     assert 'id="claims"' not in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_a_policy_that_is_alone_with_equal_times_is_told_and_none_is_called_faster(run_of):
+    sentence = told([run_of("cfs", x=x) for x in (1, 2)])
+    assert sentence == "times do not change with n: all take 1.000 s."
+    records = [run_of("cfs", x=1), run_of("cfs", x=2), run_of("o1", x=2)]
+    assert told(records).startswith("times do not change with n"), "o1 failed where n = 1"

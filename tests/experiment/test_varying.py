@@ -43,7 +43,7 @@ def test_a_machine_of_another_size_is_the_machine_of_that_size():
 
 def test_a_size_for_all_is_a_part_of_the_machines_name():
     [cell] = expand("fifo", cpus=3)
-    assert cell.machine.name == "osdl-8, 3 CPUs"
+    assert cell.machine.name == "osdl-8 with 3 CPUs"
     assert cell.varied == {}
     words = shlex.split(cell.replay())
     assert words[words.index("--cpus") + 1] == "3"
@@ -64,6 +64,7 @@ def test_parameters_tunables_and_sizes_are_varied_together():
     [
         ({"slice_ns": (1, 2)}, "a policy's tunable is varied by rr.slice_ns or cfs.slice_ns"),
         ({"eevdf.slice_ns": (1, 2)}, "unknown policy 'eevdf' in --vary"),
+        ({"rr.": (1, 2)}, "'rr.' names no tunable\nhint: write rr.TUNABLE"),
         ({".slice_ns": (1, 2)}, "does not say of which policy\nhint: write rr.slice_ns"),
         ({"rr.slice": (1, 2)}, "unknown tunable 'slice' of policy rr"),
         ({"rr.slice_ns": ("1ms", "1000us")}, "'1000us' is the same as '1ms'"),
@@ -113,3 +114,25 @@ def test_a_file_says_the_same(tmp_path):
     last = cells.expand(asked)[-1]
     assert last.policy.settings == {"latency_ns": 3_000_000}
     assert last.machine.nr_cpus == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[vary]\n"rr.slice_ns" = ["1ms"]\nrr.slice_ns = ["2ms"]', "is varied twice"),
+        ("cpus = 2\n[[claims]]\nsays = 'x'\ncannot_tell = 'y'", "goes with neither published"),
+    ],
+)
+def test_a_file_that_contradicts_itself_is_refused(tmp_path, text, message):
+    path = tmp_path / "wrong.toml"
+    path.write_text(f'policies = ["rr=round_robin"]\nworkload = "hackbench"\n{text}\n')
+    with pytest.raises(SchedlabError, match=message):
+        definition.read_options(path)
+
+
+def test_runs_that_are_not_reached_by_what_is_varied_are_made_once(command):
+    done = command("compare", "fifo", "rr=round_robin", "--workload", "counter", "--machine",
+                   "osdl-2", "--vary", "rr.slice_ns=1ms,2ms,3ms", "--repeat", "2", "--jobs", "2",
+                   "--with", "work=1ms", "--store", "one.db", "--json")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "8 runs made, 4 reused from one.db\n" in done.stderr

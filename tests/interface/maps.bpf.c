@@ -63,6 +63,13 @@ struct {
 	__array(values, struct inner);
 } by_number SEC(".maps") = {.values = {[0] = &first, [2] = &third}};
 
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH_OF_MAPS);
+	__uint(max_entries, 3);
+	__type(key, u32);
+	__array(values, struct inner);
+} by_key SEC(".maps") = {.values = {[1] = &third}};
+
 /* Tasks that wait, by their pids. */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
@@ -132,6 +139,7 @@ static s32 ask_what_forgets(void)
 	u64 key, value = 1;
 	u32 number, small = 5;
 	u64 *found;
+	u32 *of_cpu;
 
 	bpf_for(number, 0, 4 * CROWD) {
 		key = number;
@@ -145,6 +153,8 @@ static s32 ask_what_forgets(void)
 	EXPECT(bpf_map_update_elem(&forgets, &key, &value, BPF_EXIST) == -ENOENT);
 	EXPECT(bpf_map_update_elem(&forgets_of_cpus, &small, &small, BPF_NOEXIST) == 0);
 	EXPECT(bpf_map_update_elem(&forgets_of_cpus, &small, &small, BPF_NOEXIST) == -EEXIST);
+	of_cpu = bpf_map_lookup_elem(&forgets_of_cpus, &small);
+	EXPECT(of_cpu && *of_cpu == 5);
 	return 0;
 }
 
@@ -183,6 +193,12 @@ static s32 ask_maps_of_maps(void)
 	EXPECT(!bpf_map_lookup_elem(&by_number, &number));
 	number = 3;
 	EXPECT(!bpf_map_lookup_elem(&by_number, &number));
+	inner = bpf_map_lookup_elem(&by_key, &number);
+	EXPECT(!inner);
+	number = 1;
+	inner = bpf_map_lookup_elem(&by_key, &number);
+	EXPECT(inner && bpf_map_push_elem(inner, &value, BPF_ANY) == 0);
+	EXPECT(bpf_map_pop_elem(&third, &got) == 0 && got == 17);
 	return 0;
 }
 

@@ -1,5 +1,5 @@
-"""Goal: maps answer in the simulator as in a kernel. Method: a policy asks maps of each kind when it
-begins, and ends by the line of an answer that is wrong; a kernel takes it, and plays under it.
+"""Goal: maps answer in the simulator as in a kernel. Method: a policy asks maps of each kind when
+it begins, and ends by the line of an answer that is wrong; a kernel takes it, and plays under it.
 """
 
 from pathlib import Path

@@ -12,6 +12,7 @@ from schedlab import catalogue
 from schedlab.errors import SchedlabError
 from schedlab.experiment import conformance, conformance_table, junit, verifier
 from schedlab.experiment.sweep import Outcome
+from schedlab.kernel.result import NOT_ENABLED
 
 ROOT = Path(__file__).resolve().parents[2]
 QUEUED = "	scx_bpf_dsq_insert(p, SHARED_DSQ, slice_ns, enq_flags);\n"
@@ -69,6 +70,7 @@ def outcome(**error):
         (outcome(kind="ejected"), "holds", ""),
         (outcome(kind="time_limit"), "holds", ""),
         (outcome(kind="refused"), "violated", "it says so"),
+        (outcome(kind="refused", message=f"{NOT_ENABLED}: ops.init() failed"), "holds", ""),
         (outcome(kind="boot_timed_out"), "not_asked", "it says so"),
         (Outcome(None, fault="no QEMU", hint="install it"), "not_asked", "no QEMU"),
     ],

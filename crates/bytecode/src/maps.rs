@@ -522,8 +522,8 @@ impl Map {
             kind if is_hash(kind) || is_of_maps(kind) || kind == kind::TASK_STORAGE => 0,
             other => {
                 let reason = format!(
-                    "type {}; known are arrays (2, 6), hashes (1, 5, 9, 10), both of maps (12, 13), \
-                     queues (22), stacks (23) and task storage (29)",
+                    "type {}; known are arrays (2, 6), hashes (1, 5, 9, 10), both of maps (12, \
+                     13), queues (22), stacks (23) and task storage (29)",
                     map_kind_name(other)
                 );
                 return Err(UnknownMap { is_of_unknown_kind: true, ..refused(reason) });
@@ -607,8 +607,11 @@ impl Map {
         let bytes = self.value_bytes;
         let spared = self.deleted.len() > DELETED_SPARED;
         let oldest = if spared { self.deleted.pop_front() } else { None };
-        let wanted = bytes + key.len() + ENTRY_BYTES;
-        let Some(value) = oldest.or_else(|| room.take(wanted, 8, false)) else { return 0 };
+        // What forgets knows each key twice.
+        let times = if self.view.forgets() { 2 } else { 1 };
+        let wanted = bytes + times * (key.len() + ENTRY_BYTES);
+        let value = oldest.or_else(|| room.take(wanted, 8, false));
+        let Some(value) = value.or_else(|| self.deleted.pop_front()) else { return 0 };
         if self.watched.is_some() {
             chunks.insert(value, (number, (bytes / self.view.value_stride as usize) as u64));
         }

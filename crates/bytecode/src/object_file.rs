@@ -433,7 +433,12 @@ impl<'a> Reading<'a> {
             let RelocationTarget::Symbol(index) = relocation.target() else {
                 return Err(refused());
             };
-            let offset = self.file.symbol_by_index(index)?.address();
+            let symbol = self.file.symbol_by_index(index)?;
+            if !matches!(self.place(&symbol), Some(Place::Maps)) {
+                // Programs in maps: who makes the map refuses its kind.
+                continue;
+            }
+            let offset = symbol.address();
             let inner = object.maps.binary_search_by_key(&offset, |map| map.offset);
             let outer = object.maps.partition_point(|map| map.offset <= at).checked_sub(1);
             let (inner, outer) = (inner.map_err(|_| refused())?, outer.ok_or_else(refused)?);

@@ -257,10 +257,10 @@ fn a_file_with_other_ops_is_told_which() {
 
 #[test]
 fn a_kind_of_map_that_is_not_here_is_answered_with_those_that_are() {
-    let map = "struct { __uint(type, BPF_MAP_TYPE_LRU_HASH); } lru SEC(\".maps\");";
+    let map = "struct { __uint(type, BPF_MAP_TYPE_RINGBUF); } ring SEC(\".maps\");";
     let error = Workshop::new().build("counting", &format!("{COUNTING}{map}\n")).unwrap_err();
     let error = error.to_string();
-    assert!(error.contains("\nhint: the simulator has maps of the types BPF_MAP_TYPE_HASH, "));
+    assert!(error.contains("\nhint: the simulator has maps of the types BPF_MAP_TYPE_ARRAY, "));
     assert!(!error.contains("CLANG="), "{error}");
 }
 

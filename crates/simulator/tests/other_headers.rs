@@ -104,7 +104,12 @@ fn what_is_lacking_is_named() {
     let arena = "u64 counted SEC(\".addr_space.1\");";
     let helper = "static long (*const jump)(void *, void *, u32) = (void *)12;";
     let counting = format!("counted++; {INSERTS}");
+    let programs = "int of_maps(void *context) { return 0; }
+        struct { __uint(type, 3); __uint(max_entries, 1); __type(key, u32);
+                 __array(values, int(void *)); } jumps SEC(\".maps\") = {
+                 .values = { (void *)&of_maps } };";
     let cases = [
+        (programs, INSERTS, "map jumps has type BPF_MAP_TYPE_PROG_ARRAY (3)"),
         (ring, INSERTS, "map told has type BPF_MAP_TYPE_RINGBUF (27)"),
         (
             arena,

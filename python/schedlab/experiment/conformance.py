@@ -100,7 +100,10 @@ def check(
     checked = _choose(policy, settings, scope)
     trials = _trials(checked)
     if not trials and not checked.asks_kernel:
-        raise SchedlabError("nothing to check", "give --seeds or --orders a number above 0")
+        raise SchedlabError(
+            "nothing to check",
+            "give --seeds or --orders a number above 0, or leave out --no-verifier",
+        )
     findings = Findings(checked)
     with Progress(len(trials), "trials", quiet) as progress:
         _make(trials, findings, sweep.jobs(jobs), progress)
@@ -108,6 +111,8 @@ def check(
             texts = [text.rpartition("=") for text in settings]
             bare = [f"{name.rpartition('.')[2]}={value}" for name, _, value in texts]
             findings.verifier = verifier.ask(policy, bare, lambda text: progress.update(0, text))
+    if (asked := findings.verifier) and asked.verdict == "not_asked" and not trials:
+        raise SchedlabError(f"no kernel was asked, and nothing else: {asked.what}", asked.hint)
     if refusal := findings.refusal():
         refusal = refusal.removeprefix(f"policy {catalogue.stem_of(Path(checked.path))}: ")
         refusal, _, hint = refusal.partition("\nhint: ")

@@ -188,7 +188,7 @@ def name_of(text: str) -> str:
 def machine_name(text: str, cpus: int | None) -> str:
     """What a machine is called that has so many CPUs, or for None those of its file."""
     name = name_of(text)
-    return name if cpus is None else f"{name}, {count_text(cpus, 'CPU')}"
+    return name if cpus is None else f"{name} with {count_text(cpus, 'CPU')}"
 
 
 def told_sets(definition: Mapping) -> str:
@@ -280,6 +280,9 @@ def read_options(path: Path) -> dict:
     where = f"in {path}: with_machine (it is not in this experiment)"
     refuse_unknown("machine", options.get("with_machine", ()), machines, where)
     ideal = None
+    if "cpus" in options and options.keys() & {"published", "claims"}:
+        why = "goes with neither published times nor claims, which are of machines as they are"
+        raise BadValue(f"{path}: cpus", options["cpus"], why, "leave it out")
     if "published" in options:
         folder = path.parent.absolute()
         options["published"] = published.read(options["published"], folder, labels, machines)
@@ -304,15 +307,24 @@ def _varied(table: Table, key: str) -> dict[str, tuple[Value, ...]]:
     varied, found = table.table(key), {}
     for name, value in varied.given.items():
         if not isinstance(value, dict):
-            found[name] = parse_values(varied.place_of(name), _listed(varied, name))
+            given = {name: parse_values(varied.place_of(name), _listed(varied, name))}
+            _add_once(found, given, varied)
             continue
         own = varied.table(name)
         if not own.given:
             varied.refuse(name, value, "is empty", 'write NAME = ["…", "…"]')
         for tunable in own.given:
             listed = _listed(own, tunable)
-            found[f"{name}.{tunable}"] = parse_values(own.place_of(tunable), listed)
+            given = {f"{name}.{tunable}": parse_values(own.place_of(tunable), listed)}
+            _add_once(found, given, varied)
     return found
+
+
+def _add_once(found: dict, given: Mapping[str, tuple[Value, ...]], varied: Table) -> None:
+    """Two ways lead to a policy's tunable: in a table of its label, and by a name with a point."""
+    for name in given.keys() & found.keys():
+        varied.refuse(name, given[name], "is varied twice", "leave one out")
+    found.update(given)
 
 
 def _listed(table: Table, key: str) -> str:

@@ -182,8 +182,8 @@ def _figures_of_rows(
 def _by_name(
     requests: Sequence[Requests], take: Callable[[Requests], OfPolicy | None]
 ) -> list[tuple[Panel, OfPolicy]]:
-    """What is taken of each, in panels of their own where there are several names, unless there are
-    too many to look at."""
+    """What is taken of each, each name in a panel of its own, unless there are too many to look
+    at."""
     names = {row.name for row in requests}
     if len(names) > REQUEST_GROUPS_MAX:
         return []

@@ -31,30 +31,43 @@ def overlap(estimates: Sequence[Estimate]) -> bool:
 
 def told_panels(study: Study, metrics: Metrics) -> dict[str, str]:
     """A sentence for each panel in all of whose cells times are equal, by the panel's name."""
-    return {
-        panel.name: f"{_times(study, panel)}. {_difference(study, metrics, panel)}."
-        for panel in study.panels
-        if panel.cells and all(map(equal_times, panel.cells))
-    }
+    told = {}
+    for panel in study.panels:
+        if panel.cells and all(map(equal_times, panel.cells)):
+            told[panel.name] = f"{_times(study, panel)}. {_difference(study, metrics, panel)}."
+        elif panel.is_flat:
+            # Some policy is alone somewhere, because there is no other or others failed.
+            told[panel.name] = (
+                f"times do not change with {study.axis}: all take {_span(study, panel)}."
+            )
+    return told
 
 
 def _times(study: Study, panel: Panel) -> str:
     last = panel.cells[-1]
     of = panel.cells if panel.is_flat else [last]
     makespans = [makespan for cell in of for makespan in cell.makespan.values()]
-    means = [makespan.mean for makespan in makespans]
-    shortest, longest = number_text(min(means)), number_text(max(means))
     where = ":" if study.axis is None else f" at any {study.axis};{study.at(last)}"
     where = f": at every value of {study.axis}" if panel.is_flat else where
     some = len(last.makespan) < len(study.policies)
     who = f"of {list_text(list(last.makespan))} none" if some else "no policy"
-    text = f"{who} is faster{where} all take {shortest}"
-    text += f" to {longest}" * (shortest != longest) + f" {study.unit}"
+    text = f"{who} is faster{where} all take {_span_of(study, makespans)}"
     if overlap(makespans) and any(makespan.low != makespan.high for makespan in makespans):
         text += ", less apart than their intervals are wide"
-    elif shortest != longest:
+    elif "to" in text.rpartition("take")[2]:
         text += f", less than {100 * THRESHOLD:g} % apart"
     return text
+
+
+def _span(study: Study, panel: Panel) -> str:
+    return _span_of(study, [one for cell in panel.cells for one in cell.makespan.values()])
+
+
+def _span_of(study: Study, makespans: Sequence[Estimate]) -> str:
+    """From the shortest to the longest, once if they look equal."""
+    means = [makespan.mean for makespan in makespans]
+    shortest, longest = number_text(min(means)), number_text(max(means))
+    return f"{shortest}{f' to {longest}' * (shortest != longest)} {study.unit}"
 
 
 def _difference(study: Study, metrics: Metrics, panel: Panel) -> str:

@@ -16,7 +16,7 @@ from schedlab.experiment.cells import Cell
 from schedlab.experiment.definition import Experiment
 from schedlab.report.progress import Progress
 from schedlab.store.locks import Locks
-from schedlab.store.runs import RunRecord, Store, StoredExperiment
+from schedlab.store.runs import RunKey, RunRecord, Store, StoredExperiment
 
 # How often to see whether another process has finished a run that it locked.
 OTHERS_POLL_S = 0.5
@@ -51,7 +51,7 @@ class Making:
     """An experiment on its way.
 
     `nr_made`, `nr_reused` and `nr_of_others` say where runs came from: made here, in the store
-    before, or made by another process meanwhile.
+    already, or made by another process meanwhile.
     """
 
     asked: Experiment
@@ -104,16 +104,21 @@ class Making:
         return [cell for cell in self.cells if id(cell) not in self._kept]
 
     def _sweep(self, waiting: Sequence[Cell], jobs: int, locks: Locks, progress: Progress) -> None:
-        """Makes every run that no other process is making."""
+        """Makes every run that no other process is making. Where what is varied does not reach
+        them, several cells have one run, which is made for the first of them."""
+        alike: dict[RunKey, list[Cell]] = {}
+        for cell in waiting:
+            alike.setdefault(cell.key, []).append(cell)
 
         def wants(cell: Cell) -> bool:
-            if not locks.take(cell.key):
+            if cell is not alike[cell.key][0] or not locks.take(cell.key):
                 return False
             # It may have been finished after we looked, and before its lock was released.
             if (record := self.store.find(cell.key)) is not None:
                 locks.release(cell.key)
-                self.nr_of_others += 1
-                self._keep(cell, _adopt(record, cell, self.asked), progress)
+                for twin in alike[cell.key]:
+                    self.nr_of_others += 1
+                    self._keep(twin, _adopt(record, twin, self.asked), progress)
             return record is None
 
         def tell_slow(cell: Cell) -> None:
@@ -129,9 +134,13 @@ class Making:
             for cell, outcome in runs:
                 for note in outcome.notes:
                     progress.tell(note)
-                self._keep(cell, sweep.record(cell, outcome, self.asked.id), progress)
+                record = sweep.record(cell, outcome, self.asked.id)
+                self._keep(cell, record, progress)
                 locks.release(cell.key)
                 self.nr_made += 1
+                for twin in alike[cell.key][1:]:
+                    self._keep(twin, _adopt(record, twin, self.asked), progress)
+                    self.nr_reused += 1
 
     def _keep(self, cell: Cell, record: RunRecord, progress: Progress) -> None:
         self.store.add(record)

@@ -11,7 +11,7 @@ from schedlab.experiment import verdicts
 from schedlab.experiment.answer import Answer
 from schedlab.experiment.figures import figures_of
 from schedlab.experiment.headline import panel_sentences, told_panels
-from schedlab.experiment.metrics import PERCENTILES
+from schedlab.experiment.metrics import PERCENTILES, Metrics, ShareErrors
 from schedlab.experiment.published import rank_text
 from schedlab.experiment.study import Study, bounded, mean
 from schedlab.experiment.timelines import Timelines
@@ -51,6 +51,7 @@ def render(answer: Answer, timelines: Timelines | None = None) -> str:
         ideals=list(dict.fromkeys(row.ideal.meaning for row in published.values() if row.ideal)),
         study=study,
         metrics=answer.metrics,
+        share_tables=_share_tables(answer.metrics),
         looks=looks,
         baseline=study.policies[0],
         panel_sentences=panel_sentences(study, equal),
@@ -96,6 +97,12 @@ def message_of(record: RunRecord) -> str:
 
 
 # --- tables ---------------------------------------------------------------------------------------
+
+
+def _share_tables(metrics: Metrics) -> list[list[ShareErrors]]:
+    """Rows by the tasks that they are of, as varied values may change these: a table each."""
+    columns = (([(one.nice, one.count) for one in row.shares], row) for row in metrics.shares)
+    return list(by_key((tuple(tasks), row) for tasks, row in columns).values())
 
 
 def _split_rows(study: Study) -> Iterator[dict]:

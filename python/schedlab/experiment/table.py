@@ -262,7 +262,7 @@ def _interactivity_legend(study: Study, metrics: Metrics) -> str:
     fairness = " and fairness" * bool(metrics.shares)
     against = f" against {study.axis}" if study.axis else ""
     lines = [f"interactivity{fairness}{against}: means over runs"]
-    if any("[" in text for _, _, text in _metric_texts(metrics)):
+    if any("[" in text for _, _, text in _metric_texts(metrics, study.axis is not None)):
         lines[0] += " [95 % interval]"
         delays = [*metrics.latencies, *(row.delays for row in metrics.requests if row.delays)]
         percentiles = ("p99",) if study.axis else SHOWN_PERCENTILES

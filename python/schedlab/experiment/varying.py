@@ -83,6 +83,8 @@ def _unknown(
     name: str, parameters: Collection[str], labels: Sequence[str], workload: str
 ) -> Exception:
     label, dot, tunable = name.rpartition(".")
+    if dot and not tunable:
+        return BadValue("--vary", name, "names no tunable", f"write {labels[0]}.TUNABLE")
     if dot and label:
         return UnknownName("policy", label, labels, "in --vary (it is not in this experiment)")
     if dot:

@@ -4,6 +4,7 @@ The simulator sees what a policy does, the kernel's verifier all that it might d
 in the user's cache by what decides it, so that one object is asked about once.
 """
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -13,11 +14,11 @@ from schedlab.digests import digest_of
 from schedlab.errors import SchedlabError
 from schedlab.experiment import definition, vm
 from schedlab.experiment.cells import Cell, expand
+from schedlab.kernel.result import NOT_ENABLED
 
 # What a kernel that takes the policy then plays: as little as there is.
 WORKLOAD = {"workload": "counter", "with": {"n": "1", "work": "1ms"}}
-# One CPU is enough to be verified on.
-CPUS = "1"
+CPUS = "2"
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,10 @@ def ask(policy: str, settings: Sequence[str], tell: Callable[[str], None]) -> As
     except (SchedlabError, catalogue.native().NativeError) as error:
         return Asked("not_asked", what=getattr(error, "message", str(error)), hint=error.hint or "")
     if answer.verdict != "not_asked":
-        path.parent.mkdir(parents=True, exist_ok=True)
-        whole_file.write(path, json.dumps(asdict(answer)))
+        # Where it cannot be kept it is asked again.
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            whole_file.write(path, json.dumps(asdict(answer)))
     return answer
 
 
@@ -78,9 +81,10 @@ def _answer(kernel: str, outcome: vm.sweep.Outcome) -> Asked:
     error: Mapping = (outcome.result or {}).get("error") or {}
     if outcome.fault is not None:
         return Asked("not_asked", kernel, outcome.fault, outcome.hint or "")
-    if error.get("kind") == "refused":
+    is_enabled = not error.get("message", "").startswith(NOT_ENABLED)
+    if error.get("kind") == "refused" and is_enabled:
         return Asked("violated", kernel, error["message"], error["hint"], error["evidence"])
-    # Who is ejected, or brings no end to a task, was taken before.
-    if not error or error["kind"] in ("ejected", "time_limit"):
+    # Who cannot begin, is ejected, or brings no end to a task, was taken before.
+    if not error or error["kind"] in ("refused", "ejected", "time_limit"):
         return Asked("holds", kernel)
     return Asked("not_asked", kernel, error["message"], error["hint"])

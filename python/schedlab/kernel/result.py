@@ -19,6 +19,8 @@ SIMULATED = (
 )
 # How far a recording can be relied on.
 RELIABILITY = ("lost", "others_ns", "idle_while_waiting_ns")
+# Of a policy that the verifier took, and that said itself that it cannot begin.
+NOT_ENABLED = "the kernel did not enable it"
 BOOT_HINT = "a kernel may hang while it boots, or this machine be too busy: try --cpus 1, or again"
 
 
@@ -89,7 +91,7 @@ def _failure_of(told: Mapping, end: str, message: str, console: str) -> dict | N
     if "refused" in told:
         refused = told["refused"]
         words = {"open": "it cannot be loaded", "load": "the kernel refused it"}
-        how = words.get(refused["stage"], "the kernel did not enable it")
+        how = words.get(refused["stage"], NOT_ENABLED)
         return failure("refused", f"{how}: {refused['reason']}", refused["hint"], refused["log"])
     if "ejected" in told:
         ejected = told["ejected"]

@@ -316,7 +316,9 @@ def check(
     processes: int | None = None,
     progress: bool = True,
 ) -> Check:
-    """Whether a policy does what every policy must, and what it promises; all simulated.
+    """Whether a policy does what every policy must, and what it promises.
+
+    All is simulated, but that a kernel is asked whether it takes the policy.
 
     seeds, orders: random scenarios to try, and orders of simultaneous events in each small one
     only: names of scenarios, "random" or "verifier"; all if there are none

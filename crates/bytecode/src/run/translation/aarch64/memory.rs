@@ -71,7 +71,7 @@ impl Translator<'_> {
 
     /// Loads what lies so far behind the memory's first byte.
     pub(in super::super) fn load_fixed(&mut self, size: Size, signed: bool, to: Register, at: i32) {
-        self.load_number(11, MEMORY_BEGIN + at as u64);
+        self.load_number(11, MEMORY_BEGIN.wrapping_add_signed(at.into()));
         self.load_at(size, signed, native(to), 11);
     }
 
