@@ -2,8 +2,6 @@
 
 use crate::abi::ExitInfo;
 use crate::core::Core;
-use crate::cpu::Spent;
-use crate::failure::FailureKind;
 use crate::linked::ARGUMENTS_MAX;
 use crate::operations::Operation;
 use crate::place::TaskId;
@@ -11,37 +9,6 @@ use crate::policy_state::Context;
 use bytecode::{TimerCall, array_token};
 
 impl Core<'_> {
-    /// Charges an operation, and opens this kernel to calls from the policy.
-    #[inline]
-    pub fn open(&mut self, operation: Operation) {
-        self.charge(Spent::Scheduler, self.cpus.costs().hook_ns);
-        self.policy.given.operation = operation;
-        if self.queues.has_walks() {
-            self.end_walks();
-        }
-        let (now_ns, cpu) = (self.now_ns(), self.here() as u32);
-        let facts = &mut *self.visible.facts;
-        (facts.now_ns, facts.cpu) = (now_ns, cpu);
-    }
-
-    /// Spends what the program spent by itself, up to what it takes for now.
-    #[inline]
-    pub fn catch_up(&mut self) {
-        let ns = self.visible.facts.now_ns - self.now_ns();
-        if ns != 0 {
-            self.charge(Spent::Scheduler, ns);
-        }
-    }
-
-    /// Ends walks that an operation has left open, and the run.
-    #[cold]
-    fn end_walks(&mut self) {
-        self.queues.end_walks();
-        self.visible.walks.clear();
-        let message = "a walk over a dispatch queue was begun and not destroyed".to_owned();
-        self.fail(FailureKind::BadCall, message);
-    }
-
     /// What stands for a task in calls to the policy.
     fn shown_task(&self, task: TaskId) -> u64 {
         self.visible.task_address(task.into())

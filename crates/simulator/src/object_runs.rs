@@ -1,6 +1,7 @@
 //! Operations of a policy's object, run.
 
 use crate::core::Core;
+use crate::cpu::Spent;
 use crate::failure::{Failure, FailureKind};
 use crate::linked::{Linked, Mode};
 use crate::operations::{Function, Operation};
@@ -78,6 +79,37 @@ impl Core<'_> {
             profiler.count(self.policy.given.operation, linked.machine.instructions());
         }
         answer
+    }
+
+    /// Charges an operation, and opens this kernel to calls from the policy.
+    #[inline]
+    fn open(&mut self, operation: Operation) {
+        self.charge(Spent::Scheduler, self.cpus.costs().hook_ns);
+        self.policy.given.operation = operation;
+        if self.queues.has_walks() {
+            self.end_walks();
+        }
+        let (now_ns, cpu) = (self.now_ns(), self.here() as u32);
+        let facts = &mut *self.visible.facts;
+        (facts.now_ns, facts.cpu) = (now_ns, cpu);
+    }
+
+    /// Spends what the program spent by itself, up to what it takes for now.
+    #[inline]
+    pub fn catch_up(&mut self) {
+        let ns = self.visible.facts.now_ns - self.now_ns();
+        if ns != 0 {
+            self.charge(Spent::Scheduler, ns);
+        }
+    }
+
+    /// Ends walks that an operation has left open, and the run.
+    #[cold]
+    fn end_walks(&mut self) {
+        self.queues.end_walks();
+        self.visible.walks.clear();
+        let message = "a walk over a dispatch queue was begun and not destroyed".to_owned();
+        self.fail(FailureKind::BadCall, message);
     }
 
     /// Puts the place of the call that was wrong before what is said of it.
