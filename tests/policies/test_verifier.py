@@ -35,12 +35,12 @@ def refused(tmp_path):
 
 @pytest.mark.qemu
 def test_a_kernel_is_asked_once_and_its_refusal_is_a_violation(refused, told, monkeypatch):
-    asked = verifier.ask(refused, [], told.append)
+    asked = verifier.ask(refused, {}, told.append)
     assert asked.verdict == "violated"
     assert "the verifier refused round_robin_enqueue" in asked.what
     assert "refused.bpf.c" in asked.log
     monkeypatch.setattr(verifier.vm, "measure_cell", lambda cell: pytest.fail("it boots again"))
-    assert verifier.ask(refused, [], told.append) == asked
+    assert verifier.ask(refused, {}, told.append) == asked
     findings, violations = conformance.check(refused, only=["small_turns", "verifier"], orders=50)
     assert [violation["check"] for violation in violations] == ["verifier"]
     lines = "\n".join(conformance_table.violation_lines(findings, violations))
@@ -53,7 +53,7 @@ def test_a_kernel_is_asked_once_and_its_refusal_is_a_violation(refused, told, mo
 
 @pytest.mark.qemu
 def test_a_sound_policy_is_taken(told):
-    asked = verifier.ask("round_robin", ["slice_ns=5ms"], told.append)
+    asked = verifier.ask("round_robin", {"slice_ns": 5_000_000}, told.append)
     assert (asked.verdict, asked.what) == ("holds", "")
     assert asked.kernel.startswith("Linux ")
 
@@ -92,7 +92,7 @@ def alone(monkeypatch, tmp_path):
 
 
 def test_where_there_is_no_kernel_that_is_said_and_promises_nothing(alone, told):
-    asked = verifier.ask("fifo", [], told.append)
+    asked = verifier.ask("fifo", {}, told.append)
     assert (asked.verdict, asked.what, told) == ("not_asked", "there is no kernel", [])
     policy = types.SimpleNamespace(label="fifo", given="fifo")
     findings = conformance.Findings(policy)

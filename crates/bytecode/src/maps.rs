@@ -140,10 +140,24 @@ impl MapView {
         is_hash(self.kind)
     }
 
-    /// Whether it makes room by what was used least recently.
-    fn forgets(&self) -> bool {
-        [kind::LRU_HASH, kind::LRU_PERCPU_HASH].contains(&self.kind)
+    /// Whether its values are maps.
+    pub fn is_of_maps(&self) -> bool {
+        is_of_maps(self.kind)
     }
+
+    /// Whether its values have no keys: it is a queue or a stack.
+    pub fn is_queue(&self) -> bool {
+        is_queue(self.kind)
+    }
+}
+
+/// Whether a hash makes room by what was used least recently.
+fn forgets(kind: u32) -> bool {
+    [kind::LRU_HASH, kind::LRU_PERCPU_HASH].contains(&kind)
+}
+
+fn is_queue(kind: u32) -> bool {
+    [kind::QUEUE, kind::STACK].contains(&kind)
 }
 
 fn is_hash(kind: u32) -> bool {
@@ -359,10 +373,9 @@ impl Maps {
         map.entries.find(key).map_or(0, |value| value + cpu * map.view.cpu_stride)
     }
 
-    /// What stands for the map that a map of maps has for a key, or 0; `None` of any other map.
-    pub fn inner(&self, map: usize, key: u32) -> Option<u64> {
-        let map = &self.maps[map];
-        is_of_maps(map.view.kind).then(|| map.inner.get(&key).copied().unwrap_or(0))
+    /// What stands for the map that a map of maps has for a key, or 0.
+    pub fn inner(&self, map: usize, key: u32) -> u64 {
+        self.maps[map].inner.get(&key).copied().unwrap_or(0)
     }
 
     /// Sets the value for a key, both at their addresses; 0 or a negative error number.
@@ -381,10 +394,11 @@ impl Maps {
         const NOEXIST: u64 = 1;
         const EXIST: u64 = 2;
         const LOCK: u64 = 4;
-        if flags & !LOCK > EXIST || self.is_queue(map) || self.inner(map, 0).is_some() {
+        let view = self.maps[map].view;
+        if flags & !LOCK > EXIST || view.is_queue() || view.is_of_maps() {
             return -errno::EINVAL;
         }
-        let is_hash = self.maps[map].view.is_hash();
+        let is_hash = view.is_hash();
         let there = if is_hash { self.lookup(memory, map, key, cpu as u64) } else { 0 };
         let (number, map) = (map, &mut self.maps[map]);
         let of_cpu = cpu as u64 * map.view.cpu_stride;
@@ -471,23 +485,21 @@ fn what_no_kernel_makes(declaration: &MapDefinition) -> Option<String> {
     }
     let is_indexed = [kind::ARRAY, kind::PERCPU_ARRAY, kind::TASK_STORAGE].contains(&kind);
     if is_of_maps(kind) {
-        let why = || format!("keys of {key_size} bytes and {entries} entries; here a map of maps");
+        let why = "here a map of maps has keys of 4 and at least one";
         return (key_size != INDEX_BYTES || entries == 0)
-            .then(|| format!("{} has keys of 4 and at least one", why()));
+            .then(|| format!("keys of {key_size} bytes and {entries} entries; {why}"));
     }
     if is_indexed && key_size != INDEX_BYTES {
         return Some(format!("keys of {key_size} bytes; as in a kernel, only a hash's have not 4"));
     }
-    let is_queue = [kind::QUEUE, kind::STACK].contains(&kind);
-    if is_queue && key_size != 0 {
+    if is_queue(kind) && key_size != 0 {
         return Some(format!("keys of {key_size} bytes; as in a kernel, a queue has none"));
     }
-    let forgets = [kind::LRU_HASH, kind::LRU_PERCPU_HASH].contains(&kind);
-    if forgets && flags & NO_PREALLOC != 0 {
+    if forgets(kind) && flags & NO_PREALLOC != 0 {
         let why = "as in a kernel, a hash that forgets is made without BPF_F_NO_PREALLOC";
         return Some(format!("flags {flags:#x}; {why}"));
     }
-    let is_known = is_indexed || is_hash(kind) || is_queue;
+    let is_known = is_indexed || is_hash(kind) || is_queue(kind);
     if kind == kind::TASK_STORAGE && value_size > STORAGE_BYTES_MAX {
         let most = format!("as in a kernel, task storage's have {STORAGE_BYTES_MAX} at the most");
         return Some(format!("values of {value_size} bytes; {most}"));
@@ -548,7 +560,7 @@ impl Map {
             values,
         };
         Ok(Map {
-            entries: Entries::new(view.forgets()),
+            entries: Entries::new(forgets(view.kind)),
             ring: Ring::default(),
             inner: BTreeMap::new(),
             value_bytes: if is_per_cpu(view.kind) { stride * nr_cpus } else { stride },
@@ -608,7 +620,7 @@ impl Map {
         let spared = self.deleted.len() > DELETED_SPARED;
         let oldest = if spared { self.deleted.pop_front() } else { None };
         // What forgets knows each key twice.
-        let times = if self.view.forgets() { 2 } else { 1 };
+        let times = if forgets(self.view.kind) { 2 } else { 1 };
         let wanted = bytes + times * (key.len() + ENTRY_BYTES);
         let value = oldest.or_else(|| room.take(wanted, 8, false));
         let Some(value) = value.or_else(|| self.deleted.pop_front()) else { return 0 };

@@ -3,6 +3,7 @@
 The work is the core's. It is cut into trials, which worker processes make.
 """
 
+import functools
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -108,9 +109,8 @@ def check(
     with Progress(len(trials), "trials", quiet) as progress:
         _make(trials, findings, sweep.jobs(jobs), progress)
         if checked.asks_kernel and not findings.refusal():
-            texts = [text.rpartition("=") for text in settings]
-            bare = [f"{name.rpartition('.')[2]}={value}" for name, _, value in texts]
-            findings.verifier = verifier.ask(policy, bare, lambda text: progress.update(0, text))
+            tell = functools.partial(progress.update, 0)
+            findings.verifier = verifier.ask(policy, checked.tunables, tell)
     if (asked := findings.verifier) and asked.verdict == "not_asked" and not trials:
         raise SchedlabError(f"no kernel was asked, and nothing else: {asked.what}", asked.hint)
     if refusal := findings.refusal():

@@ -37,36 +37,35 @@ def told_panels(study: Study, metrics: Metrics) -> dict[str, str]:
             told[panel.name] = f"{_times(study, panel)}. {_difference(study, metrics, panel)}."
         elif panel.is_flat:
             # Some policy is alone somewhere, because there is no other or others failed.
-            told[panel.name] = (
-                f"times do not change with {study.axis}: all take {_span(study, panel)}."
-            )
+            span = _span(study, panel.makespans)
+            told[panel.name] = f"times do not change with {study.axis}: all take {span}."
     return told
 
 
 def _times(study: Study, panel: Panel) -> str:
     last = panel.cells[-1]
-    of = panel.cells if panel.is_flat else [last]
-    makespans = [makespan for cell in of for makespan in cell.makespan.values()]
+    makespans = panel.makespans if panel.is_flat else list(last.makespan.values())
     where = ":" if study.axis is None else f" at any {study.axis};{study.at(last)}"
     where = f": at every value of {study.axis}" if panel.is_flat else where
     some = len(last.makespan) < len(study.policies)
     who = f"of {list_text(list(last.makespan))} none" if some else "no policy"
-    text = f"{who} is faster{where} all take {_span_of(study, makespans)}"
+    shortest, longest = _ends(makespans)
+    text = f"{who} is faster{where} all take {_span(study, makespans)}"
     if overlap(makespans) and any(makespan.low != makespan.high for makespan in makespans):
         text += ", less apart than their intervals are wide"
-    elif "to" in text.rpartition("take")[2]:
+    elif shortest != longest:
         text += f", less than {100 * THRESHOLD:g} % apart"
     return text
 
 
-def _span(study: Study, panel: Panel) -> str:
-    return _span_of(study, [one for cell in panel.cells for one in cell.makespan.values()])
-
-
-def _span_of(study: Study, makespans: Sequence[Estimate]) -> str:
-    """From the shortest to the longest, once if they look equal."""
+def _ends(makespans: Sequence[Estimate]) -> tuple[str, str]:
     means = [makespan.mean for makespan in makespans]
-    shortest, longest = number_text(min(means)), number_text(max(means))
+    return number_text(min(means)), number_text(max(means))
+
+
+def _span(study: Study, makespans: Sequence[Estimate]) -> str:
+    """From the shortest to the longest, once if they look equal."""
+    shortest, longest = _ends(makespans)
     return f"{shortest}{f' to {longest}' * (shortest != longest)} {study.unit}"
 
 

@@ -51,8 +51,12 @@ class Panel:
     def is_flat(self) -> bool:
         """Whether times are equal in all cells, whatever was varied, as where runs stop at a set
         time: a curve of them would say nothing."""
-        means = [makespan.mean for cell in self.cells for makespan in cell.makespan.values()]
-        return len(self.cells) > 1 and are_equal(means)
+        return len(self.cells) > 1 and are_equal([makespan.mean for makespan in self.makespans])
+
+    @property
+    def makespans(self) -> list[Estimate]:
+        """Those of all cells and policies."""
+        return [makespan for cell in self.cells for makespan in cell.makespan.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,7 @@ class Study:
     @property
     def makespans(self) -> list[Estimate]:
         """Those of all cells and policies."""
-        return [makespan for cell in self.cells for makespan in cell.makespan.values()]
+        return [makespan for panel in self.panels for makespan in panel.makespans]
 
     @property
     def contrasts(self) -> list[Contrast]:

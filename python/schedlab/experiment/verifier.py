@@ -6,8 +6,9 @@ in the user's cache by what decides it, so that one object is asked about once.
 
 import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from schedlab import catalogue, whole_file
 from schedlab.digests import digest_of
@@ -36,11 +37,11 @@ class Asked:
     log: str = ""
 
 
-def ask(policy: str, settings: Sequence[str], tell: Callable[[str], None]) -> Asked:
-    """Asks whether the newest kernel at hand takes a policy with these tunables (TUNABLE=VALUE).
+def ask(policy: str, tunables: Mapping[str, int], tell: Callable[[str], None]) -> Asked:
+    """Asks whether the newest kernel at hand takes a policy with these values of its tunables.
     `tell` is told, before a machine boots, which one that is."""
     try:
-        cell = _cell(policy, settings)
+        cell = _cell(policy, tunables)
         path = catalogue.cache_directory() / "verifier" / f"{_digest_of(cell)}.json"
         if kept := _kept(path):
             return kept
@@ -57,8 +58,8 @@ def ask(policy: str, settings: Sequence[str], tell: Callable[[str], None]) -> As
     return answer
 
 
-def _cell(policy: str, settings: Sequence[str]) -> Cell:
-    texts = dict(text.split("=", 1) for text in settings)
+def _cell(policy: str, tunables: Mapping[str, int]) -> Cell:
+    texts = {name: str(value) for name, value in tunables.items()}
     asked = {"policies": [policy], "vm": definition.VmChoice(None, (CPUS,), False), **WORKLOAD}
     [cell] = expand(definition.build(asked | {"set": {"": texts} if texts else {}}))
     return cell
@@ -69,7 +70,7 @@ def _digest_of(cell: Cell) -> str:
     return digest_of([cell.policy.digest, cell.policy.changed, cell.platform.digest, cell.version])
 
 
-def _kept(path) -> Asked | None:
+def _kept(path: Path) -> Asked | None:
     try:
         return Asked(**json.loads(path.read_text()))
     except (OSError, ValueError, TypeError):

@@ -14,11 +14,6 @@ pub(super) struct Ring {
 }
 
 impl Maps {
-    /// Whether a map is a queue or a stack.
-    pub fn is_queue(&self, map: usize) -> bool {
-        [kind::QUEUE, kind::STACK].contains(&self.maps[map].view.kind)
-    }
-
     /// Adds the value at an address to a queue or stack; 0 or a negative error number. With
     /// `BPF_EXIST` the oldest makes way where it is full.
     ///

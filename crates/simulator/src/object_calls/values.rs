@@ -102,10 +102,10 @@ fn value_of_cpu(
 
 pub(super) fn lookup(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let map = map(run, given[0])?;
-    if run.host.policy.maps.inner(map, 0).is_some() {
+    if view(run, map).is_of_maps() {
         check_key(run, map, given[1])?;
         let key = run.memory().load(given[1], Size::Word).expect("a key that was looked at");
-        return Ok(run.host.policy.maps.inner(map, key as u32).unwrap_or(0));
+        return Ok(run.host.policy.maps.inner(map, key as u32));
     }
     let cpu = run.host.here() as u64;
     value_of_cpu(run, map, given[1], cpu)
@@ -140,7 +140,7 @@ pub(super) fn delete(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, 
 /// The number of a queue or stack, the only maps whose values have no keys.
 fn queue(run: &Calling<'_, '_>, token: u64) -> Result<usize, Stop> {
     let map = map(run, token)?;
-    if run.host.policy.maps.is_queue(map) {
+    if view(run, map).is_queue() {
         return Ok(map);
     }
     Err(refused("a map that is no queue is asked for what is next".to_owned()))
