@@ -30,10 +30,7 @@ class ScenarioError(NativeError):
     """
 
 class KernelError(NativeError):
-    """A kernel cannot be had, kept or used.
-
-    The text names the value and a way out.
-    """
+    """A kernel cannot be had, kept or used; the text names the value and a way out."""
 
 class VmError(NativeError):
     """A virtual machine cannot be started.
@@ -458,6 +455,9 @@ class QemuFound(TypedDict):
     program: str
     version: str
     sound_threads: bool
+
+def way_out(words: str) -> str | None:
+    """What to do about what a message says of a policy's mistake, if that is known."""
 
 def find_qemu() -> QemuFound:
     """The QEMU that virtual machines would be run with.

@@ -28,6 +28,8 @@ pub enum ObjectError {
     Slots { section: String },
     #[error("its code and variables have more than {most} bytes; section {section} has {bytes}")]
     Bytes { section: String, bytes: u64, most: u64 },
+    #[error("function {name} has no instructions")]
+    Empty { name: String },
     #[error("function {name} does not lie in its section, or overlaps another")]
     Function { name: String },
     #[error("variable {name} does not lie in its section, or is of a wrong type")]

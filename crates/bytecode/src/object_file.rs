@@ -313,17 +313,17 @@ impl<'a> Reading<'a> {
     }
 
     fn functions(&self, object: &mut Object) -> Result<(), ObjectError> {
-        for symbol in self.file.symbols() {
-            let Some(Place::Code(code)) = self.place(&symbol) else { continue };
-            if symbol.kind() != SymbolKind::Text {
-                continue;
-            }
+        for symbol in self.file.symbols().filter(|one| one.kind() == SymbolKind::Text) {
             let name = name_of(&symbol)?.to_owned();
+            if symbol.is_definition() && symbol.size() == 0 {
+                return Err(ObjectError::Empty { name });
+            }
+            let Some(Place::Code(code)) = self.place(&symbol) else { continue };
             let (at, bytes) = (symbol.address(), symbol.size());
             let end =
                 at.checked_add(bytes).filter(|&end| end <= object.code[code].bytes.len() as u64);
             let aligned = (at | bytes).is_multiple_of(SLOT_BYTES as u64);
-            if end.is_none() || bytes == 0 || !aligned {
+            if end.is_none() || !aligned {
                 return Err(ObjectError::Function { name });
             }
             let slots = |bytes: u64| (bytes / SLOT_BYTES as u64) as u32;

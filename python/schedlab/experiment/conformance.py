@@ -28,6 +28,8 @@ SEEDS_MAX = ORDERS_MAX = 10_000_000
 SEEDS, SEED, ORDERS = 1_000, 1, 20_000
 # What is asked of a kernel, as a scenario is called.
 VERIFIER = "verifier"
+# In what the core advises where only the simulator lacks something.
+ON_VM = "--on vm"
 # What the core calls a property, what people call it, and its unit.
 PROPERTIES = {
     "sound": ("ends, breaks no rule, keeps to CPUs", ""),
@@ -116,13 +118,20 @@ def check(
     if refusal := findings.refusal():
         refusal = refusal.removeprefix(f"policy {catalogue.stem_of(Path(checked.path))}: ")
         refusal, _, hint = refusal.partition("\nhint: ")
-        if not hint and settings:
+        hint = hint or catalogue.native().way_out(refusal)
+        if ON_VM in (hint or ""):
+            hint += (
+                f"; `schedlab check {policy} --only {VERIFIER}` asks a kernel whether it takes it"
+            )
+        elif not hint and settings:
             hint = "`schedlab list policies -v` tells what the tunables that --set gives mean"
         elif not hint:
             hint = "`schedlab run` shows what `init` prints with bpf_printk"
         raise SchedlabError(f"policy {checked.label} does not begin: {refusal}", hint)
     violations = findings.violations()
     for violation in violations:
+        hint = findings.verifier.hint if violation["check"] == VERIFIER else None
+        violation["hint"] = hint or catalogue.native().way_out(violation["what"])
         violation["again"] = _again(violation, checked)
         violation["replay"] = out and _replay(violation, checked, out)
     return findings, violations
@@ -276,7 +285,7 @@ class Findings:
             "untried": [trial.say() for trial in self.untried],
             "verifier": self.verifier and asdict(self.verifier),
             "violations": [
-                {name: v.get(name) for name in ("check", "what", "seed", "again", "replay")}
+                {name: v.get(name) for name in ("check", "what", "hint", "seed", "again", "replay")}
                 for v in violations
             ],
         }

@@ -79,7 +79,7 @@ impl<H: Host> Frame<'_, '_, H> {
         self.registers[register.number()] = value;
     }
 
-    fn operand(&self, operand: Operand) -> u64 {
+    pub(super) fn operand(&self, operand: Operand) -> u64 {
         match operand {
             Operand::Register(register) => self.get(register),
             Operand::Number(number) => number as i64 as u64,
