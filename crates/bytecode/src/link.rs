@@ -37,9 +37,9 @@ pub struct World {
     pub shortcuts: BTreeMap<usize, Shortcut>,
     /// What calls do to what a program holds, which strict runs follow.
     pub holdings: BTreeMap<usize, Holding>,
-    /// Fields of 8 bytes, by their offsets in these rows, that programs may write although the
-    /// rows lie where they may only read.
-    pub written_fields: Vec<(Rows, u32)>,
+    /// Fields, by their offsets in these rows, that programs may write although the rows lie where
+    /// they may only read.
+    pub written_fields: Vec<(Rows, u32, Size)>,
     /// Addresses of variables by name, those of the kernel's configuration included.
     pub variables: BTreeMap<String, u64>,
     /// The address of 8 bytes that are 0, which weak variables of the kernel's configuration are.

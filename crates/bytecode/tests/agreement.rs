@@ -148,8 +148,12 @@ fn shortcuts() -> [(i32, Shortcut); 11] {
     ]
 }
 
+fn written_fields() -> Vec<(Rows, u32, Size)> {
+    vec![(ROWS, 0, Size::Double), (ROWS, 16, Size::Double), (ROWS, 9, Size::Byte)]
+}
+
 fn world_with_rows() -> World {
-    let mut world = World { written_fields: vec![(ROWS, 0), (ROWS, 16)], ..world() };
+    let mut world = World { written_fields: written_fields(), ..world() };
     for (at, (helper, shortcut)) in shortcuts().into_iter().enumerate() {
         world.helpers.insert(helper, SHORTCUTS_BEGIN + at);
         world.shortcuts.insert(SHORTCUTS_BEGIN + at, shortcut);

@@ -138,6 +138,7 @@ impl Kernel<'_> {
         self.core.recorder.tick();
         self.core.charge(Spent::Kernel, self.core.cpus.costs().tick_ns);
         let Some(task) = self.core.cpus[cpu].current else { return };
+        self.core.account_ticks(task, self.core.cpus[cpu].activity, 1);
         self.core.update_current();
         self.core.call_for(Operation::Tick, task, 0);
         if self.core.tasks.seen(task).scx.slice == 0 {

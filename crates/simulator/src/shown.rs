@@ -1,6 +1,7 @@
 //! How large what a policy sees is, and what a reader calls it.
 
 use crate::abi;
+use bytecode::Size;
 use std::mem::offset_of;
 
 /// Something of which the policy has the address.
@@ -47,6 +48,10 @@ shown! {
 
 /// The fields of a task that a policy may write (Linux kernel/sched/ext.c,
 /// `bpf_scx_btf_struct_access`).
-pub fn written_fields() -> [usize; 2] {
-    [offset_of!(abi::Task, scx.slice), offset_of!(abi::Task, scx.dsq_vtime)]
+pub fn written_fields() -> [(usize, Size); 3] {
+    [
+        (offset_of!(abi::Task, scx.slice), Size::Double),
+        (offset_of!(abi::Task, scx.dsq_vtime), Size::Double),
+        (offset_of!(abi::Task, disallow), Size::Byte),
+    ]
 }

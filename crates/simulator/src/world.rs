@@ -27,7 +27,9 @@ pub fn world(width: MaskWidth) -> &'static World {
                 .filter_map(|(n, s)| Some((number(n)?, s)))
                 .collect(),
             holdings: HOLDINGS.iter().filter_map(|&(n, what)| Some((number(n)?, what))).collect(),
-            written_fields: written_fields().map(|offset| (width.tasks(), offset as u32)).to_vec(),
+            written_fields: written_fields()
+                .map(|(offset, size)| (width.tasks(), offset as u32, size))
+                .to_vec(),
             variables: [("CONFIG_HZ".to_owned(), FACTS + offset_of!(Facts, hz) as u64)].into(),
             zero: FACTS + offset_of!(Facts, zero) as u64,
         }
@@ -143,6 +145,7 @@ macro_rules! structures {
                 field(&names, offset_of!($of, $field), |seen: &$of| &seen.$field)
             }),*]);)*
             masks(&mut all, width);
+            scattered(&mut all);
             enumerations(&mut all);
             all
         }
@@ -151,17 +154,39 @@ macro_rules! structures {
 
 structures! {
     abi::Task, "task_struct": scx, cpus_ptr, mm, pid, tgid, prio, static_prio, normal_prio,
-        nr_cpus_allowed, recent_used_cpu, wake_cpu, on_cpu, state "__state", flags, policy,
-        rt_priority, se, nvcsw, nivcsw, start_time, real_parent, parent, group_leader, comm;
+        nr_cpus_allowed, recent_used_cpu, cpu "wake_cpu", on_cpu, state "__state", flags, policy,
+        rt_priority, se, nvcsw, nivcsw, sched_info, start_time, real_parent, parent, group_leader,
+        comm, utime, stime;
     abi::Entity, "sched_ext_entity": dsq, dsq_vtime, slice, weight, flags;
     abi::SchedEntity, "sched_entity": sum_exec_runtime, load;
     abi::LoadWeight, "load_weight": weight;
+    abi::SchedInfo, "sched_info": pcount, run_delay;
     abi::DispatchQueueView, "scx_dispatch_q": id, nr;
     abi::AddressSpace, "mm_struct": ;
     abi::RunQueue, "rq": curr;
     abi::ExitInfo, "scx_exit_info": kind, exit_code, reason, msg, dump;
     abi::InitTaskArgs, "scx_init_task_args": fork, cgroup;
     abi::ExitTaskArgs, "scx_exit_task_args": cancelled;
+}
+
+/// Fields that do not lie where the others of their structure do: `sched_ext_entity` begins where a
+/// task does, and what is seldom looked at of it is among the task's own; `thread_info` is where
+/// its only field is.
+fn scattered(all: &mut Structures) {
+    const { assert!(offset_of!(abi::Task, scx) == 0) };
+    let thread_info = Shape::Structure("thread_info");
+    let fields = [
+        ("sched_ext_entity", "selected_cpu", offset_of!(abi::Task, selected_cpu), i32::shape()),
+        ("sched_ext_entity", "disallow", offset_of!(abi::Task, disallow), bool::shape()),
+        ("task_struct", "thread_info", offset_of!(abi::Task, cpu), thread_info),
+        ("thread_info", "cpu", 0, u32::shape()),
+    ];
+    for (structure, name, offset, shape) in fields {
+        let known = all.get(structure).map(|one| (one.bytes, one.fields.clone()));
+        let (bytes, mut fields) = known.unwrap_or((size_of::<u32>() as u32, vec![]));
+        fields.push(Field { name, offset: offset as u32, shape });
+        all.structure(structure, bytes as usize, fields);
+    }
 }
 
 /// Structures that are as wide as the machine needs.

@@ -82,10 +82,12 @@ impl Translator<'_> {
 
     /// The rows in which this may write a field, if its base is where a row begins.
     fn written_rows(&self, of: &Instruction) -> Option<Rows> {
-        let Instruction::Store { size: Size::Double, base, offset, .. } = *of else { return None };
-        let is_field = |&&(_, field): &&(Rows, u32)| field == offset as u32 && offset >= 0;
+        let Instruction::Store { size, base, offset, .. } = *of else { return None };
+        let is_field = |&&(_, field, of): &&(Rows, u32, Size)| {
+            size == of && offset >= 0 && field == offset as u32
+        };
         let fields = &self.program.written_fields;
-        fields.iter().find(is_field).map(|&(rows, _)| rows).filter(|_| base != Register::FRAME)
+        fields.iter().find(is_field).map(|&(rows, ..)| rows).filter(|_| base != Register::FRAME)
     }
 
     /// Whether an access writes a field of what is known to be a row that has it.
