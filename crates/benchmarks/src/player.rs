@@ -257,7 +257,6 @@ fn check_address_spaces(workload: &Workload) -> Result<(), PlayError> {
     Ok(())
 }
 
-/// A real message carries no request, and a real kernel gives no response times.
 fn message_bytes_max(workload: &Workload) -> usize {
     let ops = workload.templates.iter().flat_map(|kind| kind.program.iter());
     let sizes = ops.map(|op| match *op {
