@@ -321,6 +321,22 @@ def test_promises_of_another_directory_are_not_those_of_a_copy(command, tmp_path
     assert "at most 30,000 ms" in done.stderr or "runnable task stall" in done.stderr
 
 
+def test_another_file_holds_a_policy_to_other_promises_whatever_its_tunables(command, tmp_path):
+    (tmp_path / "mine.toml").write_text("[light]\nwait_ms_max = 0\n")
+    words = ("check", "fifo", "--promises", "mine.toml", "--only", "light", "--quiet")
+    done = command(*words)
+    assert done.returncode == 1
+    [again] = commands(done.stderr, "again")
+    assert again == ["check", "fifo", "--promises", "mine.toml", "--only", "light"]
+    assert command(*again).returncode == 1
+    slices = ("check", "round_robin", "--set", "slice_ns=1ms", "--only", "light", "--quiet")
+    assert command(*slices).returncode == 0
+    assert command(*slices, "--promises", "mine.toml").returncode == 1
+    missing = command("check", "fifo", "--promises", "none.toml", "--only", "light")
+    assert missing.returncode == 2
+    assert "error: cannot read none.toml" in missing.stderr
+
+
 def test_what_is_to_be_typed_again_says_what_was_asked(command, tmp_path):
     """A violation that another seed, or a greater number of orders, has shown comes back."""
     (tmp_path / "strict.bpf.c").write_text((ROOT / "policies" / "fifo.bpf.c").read_text())

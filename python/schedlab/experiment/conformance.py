@@ -46,7 +46,8 @@ class Checked:
 
     `seeds` random scenarios from `seed` on, and so many `orders` of simultaneous events in each
     small one; `only` these scenarios by name, "random" or "verifier". `set_words` are options for
-    `tunables`. With `verifier`, a kernel is asked whether it takes the policy.
+    `tunables`. With `verifier`, a kernel is asked whether it takes the policy. `promises` is a file
+    of promises in place of the one beside the policy.
     """
 
     label: str
@@ -59,6 +60,7 @@ class Checked:
     orders: int = ORDERS
     only: Sequence[str] = ()
     verifier: bool = True
+    promises: str | None = None
 
     @property
     def asks_kernel(self) -> bool:
@@ -94,8 +96,8 @@ def check(
 ) -> tuple["Findings", list[dict]]:
     """Tries all that a policy must do, and what it promises; gives findings and violations.
 
-    `settings` are tunables as TUNABLE=VALUE, `scope` is seeds, seed, orders, only and verifier of
-    `Checked`.
+    `settings` are tunables as TUNABLE=VALUE, `scope` is seeds, seed, orders, only, verifier and
+    promises of `Checked`.
     By default one trial a CPU is made at a time. The files of violated scenarios are written to
     `out`, if it is given. Raises SchedlabError if there is nothing to try, or the policy does not
     begin anywhere.
@@ -150,7 +152,7 @@ def _choose(text: str, settings: Sequence[str], scope: Mapping[str, Any]) -> Che
         texts[bare] = value
     tunables = {**catalogue.values_of_set(policy, set_name), **parse_settings(policy, label, texts)}
     # No scenario at all: only what the file of promises says is looked at.
-    catalogue.native().check_random(policy, tunables, 0, 0)
+    catalogue.native().check_random(policy, tunables, 0, 0, scope.get("promises"))
     set_words = [word for text in settings for word in ("--set", text)]
     return Checked(label, text, str(path), tunables, set_words, **scope)
 
@@ -183,6 +185,7 @@ def make_trial(trial: Trial) -> sweep.Outcome:
         "shrink": (native.shrink_random, trial.seed, TRIES_MAX),
     }[trial.kind]
     path, tunables = trial.policy.path, trial.policy.tunables
+    rest.append(trial.policy.promises)
     return sweep.outcome_of(
         lambda: {"result": {"found": make(catalogue.load_policy(path), tunables, *rest)}}
     )
@@ -323,7 +326,9 @@ def _make(trials: Sequence[Trial], findings: Findings, jobs: int, progress: Prog
 
 
 def _again(violation: Mapping, policy: Checked) -> str:
-    words = ["schedlab", "check", policy.given, *policy.set_words, "--only", violation["check"]]
+    words = ["schedlab", "check", policy.given, *policy.set_words]
+    words += ["--promises", policy.promises] if policy.promises else []
+    words += ["--only", violation["check"]]
     if violation["seed"] is not None:
         words += ["--seeds", "1", "--seed", str(violation["seed"])]
     elif violation["files"] is None and violation["check"] != VERIFIER:
