@@ -23,7 +23,7 @@ CRATES = {
         {"clap", "libc", "nix", "serde", "serde_json", "thiserror"},
     ),
     "kernel": (
-        {"benchmarks", "child", "scenario"},
+        {"benchmarks", "child", "policy", "scenario"},
         {
             "flate2",
             "libbpf-rs",

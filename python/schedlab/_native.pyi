@@ -71,19 +71,19 @@ class Policy:
 
     @property
     def name(self) -> str:
-        """Name of its file, without `.bpf.c`."""
+        """Name of its file, without its ending."""
     @property
     def source(self) -> str:
-        """Path of its C file, or of the object that was given."""
+        """Path of its C file, or of the object or loader's file that was given."""
     @property
     def digest(self) -> str:
-        """SHA-256 of its object, in hex: equal ones behave equally."""
+        """SHA-256 of its object, with its loader's file, in hex: equal ones behave equally."""
     @property
     def warnings(self) -> str:
         """What the compiler complained about, if this call had it built; else empty."""
     @property
     def object_path(self) -> str:
-        """Path of its object."""
+        """Path of its object, which has its loader's file behind it if there is one."""
     @property
     def description(self) -> str:
         """What its header comment says of it in one line."""

@@ -42,12 +42,14 @@ PUBLISHED = Shelf("published table", "published", ".csv")
 
 CACHE_HINT = "set XDG_CACHE_HOME to a directory that can be written"
 
-# What the core reads of a policy beside its C file, if it is there.
-READ_BESIDE = (".sets.toml", ".promises.toml")
-BESIDE_HINT = "mend it, or take it away: a policy needs no such file"
-
 # What clang makes of a policy: what a kernel loads, and the simulator runs.
 BUILT_SUFFIX = ".bpf.o"
+# What is done to one before it is attached, in the place of a front end of its own.
+LOADER_SUFFIX = ".loader.toml"
+
+# What the core reads of a policy beside its C file, if it is there.
+READ_BESIDE = (".sets.toml", ".promises.toml", LOADER_SUFFIX)
+BESIDE_HINT = "mend it, or take it away: a policy needs no such file"
 
 # How an object begins.
 ELF = b"\x7fELF"
@@ -104,7 +106,13 @@ def is_path(shelf: Shelf, text: str) -> bool:
     """Whether `text` names a file rather than an entry of the catalogue."""
     if shelf is POLICIES:
         text, _ = split_set(text)
-    return "/" in text or text.endswith(shelf.suffix) or (shelf is POLICIES and is_built(text))
+    return "/" in text or text.endswith(_suffixes(shelf))
+
+
+def _suffixes(shelf: Shelf) -> tuple[str, ...]:
+    """How the names of files end that a user may give."""
+    others = (BUILT_SUFFIX, LOADER_SUFFIX) if shelf is POLICIES else ()
+    return (shelf.suffix, *others)
 
 
 def find(shelf: Shelf, text: str) -> Path:
@@ -115,7 +123,7 @@ def find(shelf: Shelf, text: str) -> Path:
     if is_path(shelf, text):
         # Of a user that there is not, Path raises what nobody expects.
         path = Path(os.path.expanduser(text))  # noqa: PTH111
-        kinds = f"*{shelf.suffix}" + (f" or *{BUILT_SUFFIX}" if shelf is POLICIES else "")
+        kinds = " or ".join(f"*{suffix}" for suffix in _suffixes(shelf))
         hint = f"give the path of a {kinds} file, or {a_name}"
         user_file.refuse_unfit(what, path, user_file.WRITTEN_BYTES_MAX, hint, is_empty_unfit=True)
         return path.resolve()
@@ -146,7 +154,7 @@ def split_set(text: str) -> tuple[str, str | None]:
     """A policy's name or path, and the set that is named after an "@", None if there is none. A
     path may have an "@" of its own: what follows is a set only if none of it belongs to a path."""
     policy, at, name = text.rpartition("@")
-    if not at or "/" in name or name.endswith((POLICIES.suffix, BUILT_SUFFIX)):
+    if not at or "/" in name or name.endswith(_suffixes(POLICIES)):
         return text, None
     return policy, name
 
@@ -161,12 +169,18 @@ def label_of(text: str) -> str:
 
 def stem_of(path: Path) -> str:
     """What the file of a policy is called without its ending."""
-    return path.name.removesuffix(POLICIES.suffix).removesuffix(BUILT_SUFFIX)
+    ending = next((one for one in _suffixes(POLICIES) if path.name.endswith(one)), "")
+    return path.name.removesuffix(ending)
 
 
 def is_built(path: str | Path) -> bool:
     """Whether a policy's file is the object that clang makes for a kernel, and not C."""
     return str(path).endswith(BUILT_SUFFIX)
+
+
+def has_loader(path: Path) -> bool:
+    """Whether a file says what is done to a policy before it is attached: this, or one beside."""
+    return path.with_name(stem_of(path) + LOADER_SUFFIX).is_file()
 
 
 def own_scheduler(text: str) -> tuple[str, str | None] | None:
@@ -262,14 +276,14 @@ def core_version() -> str:
 
 
 def load_policy(path: str | Path, tell: Callable[[str], None] = shown.print_note):
-    """Compiles a policy, or takes its object from where it is kept, or reads an object; raises
-    `_native.PolicyError`. `tell` is given the compiler's warnings, each time that the file has
-    changed."""
+    """Compiles a policy, or takes its object from where it is kept, or reads an object, with what
+    its loader's file says; raises `_native.PolicyError`. `tell` is given the compiler's warnings,
+    each time that the file has changed."""
     for suffix in READ_BESIDE:
         beside = Path(path).with_name(stem_of(Path(path)) + suffix)
         if os.path.lexists(beside):
             user_file.refuse_unfit(str(beside), beside, user_file.WRITTEN_BYTES_MAX, BESIDE_HINT)
-    if is_built(path):
+    if is_built(path) and not has_loader(Path(path)):
         return native().read_policy(str(path))
     cache = cache_directory()
     with whole_file.named_errors(f"cache directory {cache}", CACHE_HINT):

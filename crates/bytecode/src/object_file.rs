@@ -44,7 +44,7 @@ const LICENCE_SECTION: &str = "license";
 const OPTIONAL: char = '?';
 
 /// A built object.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Object {
     /// Its code, one entry a section.
     pub code: Vec<Code>,
@@ -65,7 +65,7 @@ pub struct Object {
 }
 
 /// A section of code.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Code {
     /// The section's name.
     pub name: String,
@@ -83,9 +83,14 @@ impl Code {
         required(&self.name).starts_with("struct_ops")
     }
 
+    /// Whether user space may call its functions, and they stand in no table.
+    pub fn is_for_user_space(&self) -> bool {
+        required(&self.name) == "syscall"
+    }
+
     /// Whether they may sleep, besides.
     pub fn may_sleep(&self) -> bool {
-        required(&self.name).starts_with("struct_ops.s")
+        required(&self.name).starts_with("struct_ops.s") || self.is_for_user_space()
     }
 }
 
@@ -142,6 +147,8 @@ pub struct MapDefinition {
     pub entries_max: u32,
     /// `BPF_F_…`; 0 if it does not say.
     pub flags: u32,
+    /// The type of its keys; 0 if it does not say.
+    pub key_type: TypeId,
     /// The type of its values; 0 if it does not say.
     pub value_type: TypeId,
     /// Where the list of maps begins that a map of maps begins with, in bytes from its own begin.
@@ -587,6 +594,7 @@ fn map_definition(
         value_bytes: 0,
         entries_max: 0,
         flags: 0,
+        key_type: 0,
         value_type: 0,
         values_at: None,
         inner: Vec::new(),
@@ -611,7 +619,7 @@ fn map_definition(
         let size = || u32::try_from(btf.bytes_of(*to)?).map_err(|_| refused());
         match &member.name[..] {
             "type" => map.kind = number()?,
-            "key" => map.key_bytes = size()?,
+            "key" => (map.key_type, map.key_bytes) = (*to, size()?),
             "key_size" => map.key_bytes = number()?,
             "value" => (map.value_type, map.value_bytes) = (*to, size()?),
             "value_size" => map.value_bytes = number()?,

@@ -6,6 +6,7 @@
 
 mod error;
 mod exit_record;
+mod front_end;
 mod kernel_enums;
 mod open;
 mod reason;
@@ -86,18 +87,30 @@ pub fn load_for(
     let variables = variables::of_object(&image)?;
     let mut opened =
         open::open(&image).map_err(|e| LoadError::unreadable(object, &e, log.text()))?;
+    topology::fill(&mut opened, &variables);
+    kernel_enums::fill(&mut opened, &variables);
+    let plan = front_end::of_object(&image)?;
+    if let Some(plan) = &plan {
+        front_end::prepare(&mut opened, &variables, plan)?;
+    }
     if reach == Reach::Willing {
         settings::raise_ops_flags(&mut opened, &variables, SCX_OPS_SWITCH_PARTIAL);
     }
     let name = settings::ops_name(&opened, &variables);
     let before = Status::now();
     let messages = status::KernelMessages::from_now();
-    let (loaded, load_ns) = verify(opened, &variables, set, &log)?;
+    let (mut loaded, load_ns) = verify(opened, &variables, set, &log)?;
+    if let Some(plan) = &plan {
+        front_end::fill(&mut loaded, plan)?;
+    }
     let mut policy = attach(loaded, &before, messages, &log)?;
     policy.attached.policy = name.or_else(|| Status::now().ops).unwrap_or_default();
     policy.attached.load_ns = load_ns;
     policy.exit_record = ExitRecord::find(&variables);
     policy.require_enabled()?;
+    if let Some(plan) = &plan {
+        front_end::call(&mut policy.object, plan, true)?;
+    }
     Ok(policy)
 }
 
@@ -193,8 +206,6 @@ fn verify(
         return Err(LoadError::NoPolicy { wanted: OPS_STRUCT });
     }
     settings::apply(&mut opened, variables, set)?;
-    topology::fill(&mut opened, variables);
-    kernel_enums::fill(&mut opened, variables);
     let start = Instant::now();
     let loaded = opened.load().map_err(|e| LoadError::verifier(&e, log.text()))?;
     Ok((loaded, elapsed_ns(start)))

@@ -8,11 +8,13 @@ use std::sync::Arc;
 use bytecode::{Btf, BtfError, Object, ObjectError, Qualifier, Type, TypeId, Variable};
 use sha2::{Digest, Sha256};
 
+use crate::error::io_error;
 use crate::load::first_bytes;
+use crate::loader::{self, Loader};
 use crate::source_text::SourceText;
 use crate::texts::{Texts, hex};
 use crate::tunable::Tunable;
-use crate::{Policy, PolicyError, sets, table};
+use crate::{Policy, PolicyError, sets, table, whole_file};
 
 const SUFFIX: &str = ".bpf.o";
 const OPERATIONS: &str = "sched_ext_ops";
@@ -40,8 +42,8 @@ pub struct LoaderArray {
 }
 
 impl Policy {
-    /// Reads the object at `path`, whose name ends in `.bpf.o`. Tunables have the comments of the
-    /// source of that name beside it, if there is one.
+    /// Reads the object at `path`, whose name ends in `.bpf.o`, or that the loader's file at `path`
+    /// names. Tunables have the comments of the source beside the object, if there is one.
     ///
     /// # Errors
     ///
@@ -51,12 +53,52 @@ impl Policy {
             return Err(PolicyError::SourceMissing { path: path.to_owned() });
         }
         let file_name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-        let Some(name) = file_name.strip_suffix(SUFFIX).filter(|name| !name.is_empty()) else {
+        let name = [SUFFIX, loader::SUFFIX].iter().find_map(|end| file_name.strip_suffix(end));
+        let Some(name) = name.filter(|name| !name.is_empty()) else {
             return Err(PolicyError::NotASource { path: path.to_owned() });
         };
+        match Loader::of(path, name)? {
+            Some(loader) => {
+                let object = loader.object_for(path, name)?;
+                Policy::of_object(name, &object)?.with_loader(name, path, loader, None)
+            }
+            None => Policy::of_object(name, path),
+        }
+    }
+
+    /// The policy `name` of an object that somebody built.
+    pub(crate) fn of_object(name: &str, path: &Path) -> Result<Policy, PolicyError> {
         let text = fs::read(path.with_extension("c")).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         Policy::of_file(name, path, path, &Texts::of(&text), String::new())
+    }
+
+    /// The same, called `name`, with a file at `source` or beside it that says what is done before
+    /// it is attached. Both are kept as one file in the folder `cache`, from where a kernel takes
+    /// them.
+    pub(crate) fn with_loader(
+        mut self,
+        name: &str,
+        source: &Path,
+        loader: Loader,
+        cache: Option<&Path>,
+    ) -> Result<Policy, PolicyError> {
+        let object = fs::read(&self.object_path);
+        let object = object.map_err(|cause| io_error("read", &self.object_path, cause))?;
+        let whole = loader.put_behind(object);
+        self.digest = hex(&Sha256::digest(&whole));
+        if let Some(cache) = cache {
+            self.object_path = cache.join(format!("{name}-{}{SUFFIX}", self.digest));
+            if !self.object_path.exists() {
+                whole_file::write(&self.object_path, &whole)?;
+            }
+        }
+        (self.name, self.source) = (name.to_owned(), source.to_owned());
+        let object = self.object.clone();
+        self.tunables.retain_mut(|tunable| loader.leaves(tunable, &object));
+        self.sets = sets::read(source, name, &self.tunables)?;
+        self.loader = Some(loader);
+        Ok(self)
     }
 
     /// The policy `name` of the object at `path`, whose source has these texts.
@@ -115,6 +157,7 @@ impl Policy {
             tunables,
             arrays,
             object: Arc::new(object),
+            loader: None,
             operations,
         })
     }

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,10 +14,12 @@ use child::{Ended, Unended};
 use sha2::{Digest, Sha256};
 
 use crate::error::io_error;
+use crate::loader::{self, Loader};
 use crate::texts::{Texts, hex};
-use crate::{Policy, PolicyError};
+use crate::{Policy, PolicyError, whole_file};
 
 const SUFFIX: &str = ".bpf.c";
+const BUILT_SUFFIX: &str = ".bpf.o";
 /// How options of a compiler begin that name headers, which come before those that are here.
 const HEADER_OPTIONS: [&str; 2] = [" -I", " -i"];
 
@@ -58,7 +59,8 @@ pub struct Objects {
     pub shipped: Option<PathBuf>,
 }
 
-/// Takes the object of the policy in `source` from where `objects` are, or builds it.
+/// Takes the object of the policy in `source` from where `objects` are, or builds it. Where a
+/// loader's file is `source`, or stands beside it, it is for the object or source that it names.
 ///
 /// `include_dirs` are searched for headers, in order. Warnings are no errors;
 /// [`Policy::warnings`] has them. `compiler` is asked for where an object does not come with the
@@ -77,20 +79,49 @@ pub fn compile_while(
     goes_on: &mut dyn FnMut() -> bool,
 ) -> Result<Policy, PolicyError> {
     let name = policy_name(source)?;
+    let Some(loader) = Loader::of(source, name)? else {
+        return build(source, include_dirs, objects, compiler, goes_on);
+    };
+    let object = loader.object_for(source, name)?;
+    let is_built = object.extension() == Some(OsStr::new("o"));
+    let policy = if is_built {
+        Policy::of_object(name, &object)?
+    } else {
+        build(&object, include_dirs, objects, compiler, goes_on)?
+    };
+    create(&objects.cache)?;
+    policy.with_loader(name, source, loader, Some(&objects.cache))
+}
+
+fn create(cache: &Path) -> Result<(), PolicyError> {
+    fs::create_dir_all(cache).map_err(|cause| io_error("create", cache, cause))
+}
+
+/// The policy in the C file `source`.
+fn build(
+    source: &Path,
+    include_dirs: &[PathBuf],
+    objects: &Objects,
+    compiler: impl FnOnce() -> Result<Compiler, PolicyError>,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Result<Policy, PolicyError> {
+    let name = policy_name(source)?;
+    if !source.as_os_str().to_string_lossy().ends_with(SUFFIX) {
+        return Err(PolicyError::NotASource { path: source.to_owned() });
+    }
     let texts = Texts::read(source, include_dirs)?;
-    let shipped = objects.shipped.as_ref().zip(name_by_text(&name, &texts));
+    let shipped = objects.shipped.as_ref().zip(name_by_text(name, &texts));
     let shipped = shipped.map(|(folder, file_name)| folder.join(file_name));
     if let Some(path) = shipped.filter(|path| path.exists()) {
-        return Policy::of_file(&name, source, &path, &texts, String::new());
+        return Policy::of_file(name, source, &path, &texts, String::new());
     }
     let source_path = source.canonicalize().map_err(|cause| io_error("read", source, cause))?;
     let compiler = &compiler()?;
     let mut build = Build { compiler, source, source_path, include_dirs, goes_on };
     let path = objects.cache.join(format!("{name}-{}.bpf.o", build.digest(&texts)?));
-    fs::create_dir_all(&objects.cache)
-        .map_err(|cause| io_error("create", &objects.cache, cause))?;
+    create(&objects.cache)?;
     let warnings = if path.exists() { String::new() } else { build.store(&path)? };
-    Policy::of_file(&name, source, &path, &texts, warnings).map_err(|error| match error {
+    Policy::of_file(name, source, &path, &texts, warnings).map_err(|error| match error {
         PolicyError::NoObject { path, .. } => PolicyError::Spoiled { path },
         other => other,
     })
@@ -106,7 +137,7 @@ pub fn shipped_name(
     source: &Path,
     include_dirs: &[PathBuf],
 ) -> Result<Option<String>, PolicyError> {
-    Ok(name_by_text(&policy_name(source)?, &Texts::read(source, include_dirs)?))
+    Ok(name_by_text(policy_name(source)?, &Texts::read(source, include_dirs)?))
 }
 
 fn name_by_text(name: &str, texts: &Texts) -> Option<String> {
@@ -241,19 +272,9 @@ impl Build<'_> {
 
     /// Builds the object beside `object_path`, then moves it there. Returns the warnings.
     fn store(&mut self, object_path: &Path) -> Result<String, PolicyError> {
-        static BUILDS: AtomicU64 = AtomicU64::new(0);
-        let number = BUILDS.fetch_add(1, Ordering::Relaxed);
-        let unfinished = object_path.with_extension(format!("{}.{number}.tmp", std::process::id()));
-        let built = self.translate(&["-c"], Some(&unfinished)).and_then(|output| {
-            fs::rename(&unfinished, object_path)
-                .map_err(|cause| io_error("write", object_path, cause))?;
-            Ok(String::from_utf8_lossy(&output.stderr).trim_end().to_owned())
-        });
-        if built.is_err() {
-            // Nothing may be there; the reason of the failure is what matters.
-            let _ = fs::remove_file(&unfinished);
-        }
-        built
+        let output =
+            whole_file::make(object_path, |unfinished| self.translate(&["-c"], Some(unfinished)))?;
+        Ok(String::from_utf8_lossy(&output.stderr).trim_end().to_owned())
     }
 
     /// Runs the compiler in the source's folder: the object quotes lines of the source, which the
@@ -317,13 +338,15 @@ fn refusal(program: &child::Compiler, source: &Path, why: Unended) -> PolicyErro
     }
 }
 
-fn policy_name(source: &Path) -> Result<String, PolicyError> {
+/// What a policy is called whose file this is.
+fn policy_name(source: &Path) -> Result<&str, PolicyError> {
     if !source.exists() {
         return Err(PolicyError::SourceMissing { path: source.to_owned() });
     }
-    let name = source.file_name().and_then(OsStr::to_str);
-    match name.and_then(|name| name.strip_suffix(SUFFIX)) {
-        Some(name) if !name.is_empty() && source.is_file() => Ok(name.to_owned()),
+    let name = source.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let name = [SUFFIX, BUILT_SUFFIX, loader::SUFFIX].iter().find_map(|end| name.strip_suffix(end));
+    match name {
+        Some(name) if !name.is_empty() && source.is_file() => Ok(name),
         _ => Err(PolicyError::NotASource { path: source.to_owned() }),
     }
 }

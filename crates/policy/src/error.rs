@@ -22,7 +22,8 @@ pub enum PolicyError {
     /// The file exists but is not named like a policy, or is not a file.
     #[error(
         "{} is not a policy source\n\
-         hint: a policy is one C file whose name ends in .bpf.c", path.display()
+         hint: a policy is one C file whose name ends in .bpf.c, or a .loader.toml file that names \
+         one", path.display()
     )]
     NotASource {
         /// The path as it was given.
@@ -231,6 +232,15 @@ pub enum PolicyError {
         reason: String,
     },
 
+    /// A loader's file asks for what cannot be.
+    #[error("{}{reason}", place_of(path))]
+    Loader {
+        /// The file; empty if it came with its object.
+        path: PathBuf,
+        /// What is wrong with it, and a way out.
+        reason: String,
+    },
+
     /// More bytes were given for an array than it has.
     #[error("policy {policy}: array {array} has {size} bytes, {given} were given")]
     ArraySize {
@@ -247,6 +257,12 @@ pub enum PolicyError {
 
 pub(crate) fn io_error(action: &'static str, path: &Path, cause: io::Error) -> PolicyError {
     PolicyError::Io { action, path: path.to_owned(), cause }
+}
+
+/// Where a loader's file is, before what is wrong with it.
+fn place_of(path: &Path) -> String {
+    let is_known = !path.as_os_str().is_empty();
+    if is_known { format!("{}: ", path.display()) } else { "its loader's file: ".to_owned() }
 }
 
 /// How a message on an unknown name ends: with the name that was probably meant, and all.

@@ -10,12 +10,14 @@ mod built;
 mod compile;
 mod error;
 mod load;
+mod loader;
 mod sets;
 mod source_text;
 mod spelling;
 mod table;
 mod texts;
 mod tunable;
+mod whole_file;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,6 +26,7 @@ pub use built::LoaderArray;
 pub use compile::{Compiler, Objects, compile, compile_while, shipped_name};
 pub use error::PolicyError;
 pub use load::Loaded;
+pub use loader::{Call, Entry, Loader, Plan, Processor, Topology, Write, plan_behind};
 pub use sets::TunableSet;
 pub use spelling::nearest;
 pub use tunable::Tunable;
@@ -58,6 +61,8 @@ pub struct Policy {
     pub arrays: Vec<LoaderArray>,
     /// What runs, with what it needs of maps.
     pub object: Arc<Object>,
+    /// What its own front end does before it is attached.
+    pub loader: Option<Loader>,
     /// Which of the object's tables holds the operations.
     operations: usize,
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use bytecode::{Data, Object};
 
+use crate::loader::{Call, Entry, Topology};
 use crate::tunable::Tunable;
-use crate::{Policy, PolicyError};
+use crate::{Policy, PolicyError, table};
 
 /// One copy of a policy: its object, and what its variables begin with.
 #[derive(Clone, Debug)]
@@ -17,22 +18,28 @@ pub struct Loaded {
     pub data: Vec<Vec<u8>>,
     /// The operations' table, as an index of the object's.
     pub operations: usize,
+    /// What its maps begin with.
+    pub entries: Vec<Entry>,
+    /// What is called before it is attached.
+    pub calls: Vec<Call>,
 }
 
 impl Policy {
     /// Makes a copy that shares no variable with any other.
     ///
     /// `tunables` are set by name, the rest keep their defaults. `arrays` are offers: the
-    /// policy gets those that it declares, as little-endian bytes, and zeros after their end.
+    /// policy gets those that it declares, as little-endian bytes, and zeros after their end. What
+    /// its loader's file says comes between: of `machine`, over arrays, below tunables.
     ///
     /// # Errors
     ///
-    /// [`PolicyError`] if a tunable is unknown or its value does not fit, or if an array is too
-    /// long.
+    /// [`PolicyError`] if a tunable is unknown or its value does not fit, if an array is too long,
+    /// or if its loader's file asks for what cannot be.
     pub fn load(
         &self,
         tunables: &BTreeMap<String, i64>,
         arrays: &[(&str, &[u8])],
+        machine: &Topology,
     ) -> Result<Loaded, PolicyError> {
         let mut image = self.image.to_vec();
         for (name, value) in tunables {
@@ -42,8 +49,17 @@ impl Policy {
         for (name, bytes) in arrays {
             self.set_array(name, bytes, &mut image)?;
         }
-        let (object, data) = (self.object.clone(), sections(&self.object, &image));
-        Ok(Loaded { object, data, operations: self.operations })
+        let mut data = sections(&self.object, &image);
+        let operations = self.operations;
+        let Some(loader) = &self.loader else {
+            let (object, entries, calls) = (self.object.clone(), Vec::new(), Vec::new());
+            return Ok(Loaded { object, data, operations, entries, calls });
+        };
+        let plan = loader.plan(&self.object, machine)?;
+        plan.write(&mut data, tunables);
+        table::check(&self.name, &plan.object, &plan.object.tables[operations])?;
+        let (object, entries, calls) = (Arc::new(plan.object), plan.entries, plan.calls);
+        Ok(Loaded { object, data, operations, entries, calls })
     }
 
     fn tunable(&self, name: &str) -> Result<&Tunable, PolicyError> {

@@ -228,7 +228,7 @@ fn number_of(tunable: &Tunable, value: &Value) -> Result<i64, String> {
 
 /// A time in the unit that the name of its tunable ends in, else in ns; `None` if it is no whole
 /// number of those.
-fn units_of(text: &str, tunable: &str) -> Option<i64> {
+pub(crate) fn units_of(text: &str, tunable: &str) -> Option<i64> {
     let (number, ns) = UNITS.iter().find_map(|(unit, ns)| Some((text.strip_suffix(unit)?, *ns)))?;
     let ending = tunable.rsplit('_').next()?;
     let (_, unit_ns) = UNITS.iter().find(|(unit, _)| *unit == ending).unwrap_or(&UNITS[0]);

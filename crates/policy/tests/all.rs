@@ -2,6 +2,7 @@
 
 mod compile;
 mod load;
+mod loader;
 mod sets;
 mod table;
 mod workshop;

@@ -2,7 +2,8 @@
 
 use crate::abi::ExitInfo;
 use crate::core::Core;
-use crate::linked::ARGUMENTS_MAX;
+use crate::failure::FailureKind;
+use crate::linked::{ARGUMENTS_MAX, Syscall};
 use crate::operations::Operation;
 use crate::place::TaskId;
 use crate::policy_state::Context;
@@ -33,9 +34,48 @@ impl Core<'_> {
         Some(self.run_operation(operation, function, self.shown_task(task), word, 0))
     }
 
-    /// `ops.init`; its return value, 0 if there is none.
+    /// `ops.init`, between what the policy's loader calls; its return value, 0 if there is none.
     pub fn call_init(&mut self) -> i32 {
-        self.call(Operation::Init, [0; 3]).unwrap_or(0) as i32
+        self.call_syscalls(false);
+        if self.recorder.has_failed() {
+            return 0;
+        }
+        let result = self.call(Operation::Init, [0; 3]).unwrap_or(0) as i32;
+        if result == 0 && !self.recorder.has_failed() {
+            self.call_syscalls(true);
+        }
+        result
+    }
+
+    /// What the policy's loader calls, before the policy is attached or then.
+    fn call_syscalls(&mut self, is_attached: bool) {
+        let calls = self.policy.code().map_or(&[][..], |linked| &linked.calls);
+        let calls: Vec<Syscall> =
+            calls.iter().filter(|call| call.is_attached == is_attached).cloned().collect();
+        let home = self.here();
+        for Syscall { name, function, context, cpu, .. } in calls {
+            // A CPU that is inside something is not disturbed: where the policy is loaded again.
+            let is_free = |&cpu: &usize| self.cpus[cpu].clock_ns() <= self.now_ns();
+            self.act_on(cpu.filter(is_free).unwrap_or(home));
+            self.policy.begin(Context::Unlocked);
+            let answer = self.run_syscall(function, context) as i32;
+            self.policy.end();
+            // A loader goes no further where what it calls fails.
+            if answer != 0 && !self.recorder.has_failed() {
+                let message = format!("{name}, which its loader calls, answered {answer}");
+                self.fail(FailureKind::PolicyExit, message);
+            }
+            if self.recorder.has_failed() {
+                break;
+            }
+        }
+        self.act_on(home);
+    }
+
+    fn act_on(&mut self, cpu: usize) {
+        if cpu != self.here() {
+            self.enter(cpu, self.now_ns());
+        }
     }
 
     /// `ops.exit`

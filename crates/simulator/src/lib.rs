@@ -190,7 +190,8 @@ pub fn simulate(
     let filled: Vec<_> = topology_arrays(machine).into_iter().chain(enumerators()).collect();
     let arrays: Vec<(&str, &[u8])> =
         filled.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
-    let load = || policy.load(&options.tunables, &arrays);
+    let topology = topology(machine);
+    let load = || policy.load(&options.tunables, &arrays, &topology);
     let loaded = load()?;
     let kernel = kernel::Kernel::new(loaded, &load, machine, workload, &policy.name, options);
     let kernel = kernel.map_err(|refusal| {
@@ -216,6 +217,17 @@ fn topology_arrays(machine: &Machine) -> [(String, Vec<u8>); 3] {
         ("topology_cache".to_owned(), array(|cpu| cpu.cache)),
         ("topology_node".to_owned(), array(|cpu| cpu.node)),
     ]
+}
+
+/// What the file of a policy's loader may ask.
+fn topology(machine: &Machine) -> policy::Topology {
+    let cpus = machine.cpus.iter().map(|cpu| policy::Processor {
+        core: cpu.core,
+        llc: cpu.cache,
+        node: cpu.node,
+        speed: cpu.speed_permille,
+    });
+    policy::Topology::new(cpus.collect())
 }
 
 /// What the headers of other people's schedulers ask the loader to fill in; names that are not

@@ -64,6 +64,23 @@ pub struct Linked {
     pub key: Placed<u32>,
     /// Operations that may sleep, by their numbers.
     pub sleepable: Vec<u64>,
+    /// What its loader calls before it is attached.
+    pub calls: Vec<Syscall>,
+}
+
+/// A program of section `syscall`, and what it is given.
+#[derive(Clone, Debug)]
+pub struct Syscall {
+    /// Its name in C.
+    pub name: String,
+    /// Its number in the program.
+    pub function: u64,
+    /// The address of what it is given.
+    pub context: u64,
+    /// The CPU that it is to run on, if that matters.
+    pub cpu: Option<usize>,
+    /// Whether it is called after `init`, and not before.
+    pub is_attached: bool,
 }
 
 impl Linked {
@@ -100,7 +117,9 @@ impl Linked {
         let maps = tokens(copy.object.maps.iter().map(|map| map.kind));
         let table = &copy.object.tables[copy.operations];
         let called = table.functions.iter().filter(|(name, _)| !is_never_called(name));
-        let roots: Vec<usize> = called.map(|(_, &function)| function).collect();
+        let by_loader = copy.calls.iter().map(|call| &call.function);
+        let called = called.map(|(_, function)| function).chain(by_loader);
+        let roots: Vec<usize> = called.copied().collect();
         let (elements, cells) = (known.elements(CPU_AT), known.cells());
         let addresses = Addresses { data, maps, elements, cells };
         let program = Program::link(&copy.object, &roots, world, &addresses);
@@ -121,6 +140,14 @@ impl Linked {
             copy.object.code[copy.object.functions[function].code].may_sleep()
         };
         let sleepable = roots.iter().filter(may_sleep).map(|&function| number(function)).collect();
+        let mut calls = Vec::new();
+        for call in &copy.calls {
+            let context = visible.copy(&call.context, false);
+            let context = context.ok_or("no room for what its loader gives to programs")?;
+            let name = copy.object.functions[call.function].name.clone();
+            let (function, cpu) = (number(call.function), call.cpu);
+            calls.push(Syscall { name, function, context, cpu, is_attached: call.is_attached });
+        }
         let instructions_max =
             if mode == Mode::Strict { STRICT_INSTRUCTIONS_MAX } else { INSTRUCTIONS_MAX };
         let mut machine = Machine::new(program, visible.lend(), instructions_max);
@@ -130,7 +157,7 @@ impl Linked {
             Mode::Counted => machine.count_executed(),
             Mode::Strict => machine.watch(),
         }
-        Ok((Linked { machine, arguments, key, sleepable }, operations))
+        Ok((Linked { machine, arguments, key, sleepable, calls }, operations))
     }
 }
 
@@ -175,6 +202,7 @@ impl Adopted {
                 maps.watch(number, &map.name, members, nr_cpus);
             }
         }
+        visible.fill(&mut maps, loaded, nr_cpus).map_err(Refusal::Object)?;
         let linked = Linked::new(loaded, visible, &maps, world, mode);
         let (linked, ops) = linked.map_err(Refusal::Object)?;
         Ok(Adopted { code: Some(Box::new(linked)), ops, maps })

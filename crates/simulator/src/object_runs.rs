@@ -38,6 +38,13 @@ impl Core<'_> {
         self.run_code(linked, number, [map, at, value, 0, 0]);
     }
 
+    /// Calls a function that a loader calls, and gives its answer.
+    pub fn run_syscall(&mut self, function: u64, context: u64) -> u64 {
+        self.open(Operation::Syscall);
+        let linked = self.policy.take_code();
+        self.run_code(linked, function as usize, [context, 0, 0, 0, 0])
+    }
+
     /// Calls a function and puts back what runs.
     #[inline(always)]
     fn run_code(&mut self, mut linked: Box<Linked>, number: usize, arguments: [u64; 5]) -> u64 {
@@ -71,7 +78,9 @@ impl Core<'_> {
     #[inline(never)]
     fn run_looked_at(&mut self, linked: &mut Linked, number: usize, arguments: [u64; 5]) -> u64 {
         let given = &mut self.policy.given;
-        given.arguments = (arguments[0], 8 * given.operation.parameters());
+        if given.operation != Operation::Syscall {
+            given.arguments = (arguments[0], 8 * given.operation.parameters());
+        }
         given.may_sleep = linked.sleepable.contains(&(number as u64));
         let answer = self.run_function(linked, number, arguments);
         linked.count_watched(&mut self.policy.given.watched);
@@ -131,8 +140,9 @@ impl Core<'_> {
         let is_endless = matches!(fault.kind, FaultKind::Endless(_));
         let kind = if is_endless { FailureKind::Limit } else { FailureKind::Fault };
         let message = fault.told(linked.machine.program());
-        let is_timer = self.policy.given.operation == Operation::Timer;
-        match self.visible.task_number(linked.arguments[0]).filter(|_| !is_timer) {
+        let operation = self.policy.given.operation;
+        let is_of_task = !matches!(operation, Operation::Timer | Operation::Syscall);
+        match self.visible.task_number(linked.arguments[0]).filter(|_| is_of_task) {
             Some(task) => self.fail_about(task as TaskId, kind, message),
             None => self.fail(kind, message),
         }

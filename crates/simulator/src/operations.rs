@@ -10,7 +10,8 @@ pub struct Function(pub u64);
 /// lets a program read no more.
 macro_rules! operations {
     ($($operation:ident: $name:literal, $parameters:literal;)*) => {
-        /// What of a policy is called: an operation of `sched_ext_ops`, or the callback of a timer.
+        /// What of a policy is called: an operation of `sched_ext_ops`, the callback of a timer, or
+        /// a program of section `syscall`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Operation {
             $($operation,)*
@@ -45,6 +46,7 @@ operations! {
     CpuOnline: "cpu_online", 1;
     CpuOffline: "cpu_offline", 1;
     Timer: "a timer's callback", 2; // What was given to `bpf_timer_set_callback`.
+    Syscall: "a program that its loader calls", 0; // Its argument is what the loader gives.
 }
 
 impl Operation {

@@ -2,7 +2,8 @@
 
 use crate::abi::{self, CpuMask, MaskWidth};
 use crate::shown::{Part, Shown};
-use bytecode::{LOCKS_MAX, Lock, Locks, MEMORY_BEGIN, Memory, Room, Rows};
+use bytecode::{LOCKS_MAX, Lock, Locks, MEMORY_BEGIN, Maps, Memory, Room, Rows};
+use policy::{Entry, Loaded};
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::ops::{Deref, DerefMut};
@@ -359,6 +360,41 @@ impl Visible {
         unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         self.note_parts(begin, &[Part { offset: 0, bytes: wanted, name: "a text" }]);
         Some(begin)
+    }
+
+    /// Puts into maps what they begin with; where that is not possible, a sentence on it.
+    pub fn fill(&mut self, maps: &mut Maps, of: &Loaded, nr_cpus: usize) -> Result<(), String> {
+        let Some(memory) = self.memory.as_mut().filter(|_| !of.entries.is_empty()) else {
+            return Ok(());
+        };
+        let most = |bytes: fn(&Entry) -> usize| of.entries.iter().map(bytes).max().unwrap_or(0);
+        let (keys, values) = (most(|entry| entry.key.len()), most(|entry| entry.values[0].len()));
+        let key = self.room.take(keys, LINE_BYTES, false).ok_or("no room for a key")?;
+        let value = self.room.take(values, LINE_BYTES, false).ok_or("no room for a value")?;
+        for entry in &of.entries {
+            let map = &of.object.maps[entry.map].name;
+            let cpus = if maps.view(entry.map).cpu_stride > 0 { nr_cpus } else { 1 };
+            if entry.values.len() != 1 && entry.values.len() != cpus {
+                let nr_values = entry.values.len();
+                return Err(format!("map {map} is given {nr_values} values for {cpus} CPUs"));
+            }
+            for (cpu, bytes) in (0..cpus).zip(entry.values.iter().cycle()) {
+                for (at, bytes) in [(key, &entry.key), (value, bytes)] {
+                    let place = memory.bytes_mut(at, bytes.len() as u64).expect("room taken above");
+                    place.copy_from_slice(bytes);
+                }
+                let answer = if maps.view(entry.map).is_queue() {
+                    maps.push(memory, entry.map, value, 0)
+                } else {
+                    maps.update((memory, &mut self.room), entry.map, (key, value), 0, cpu)
+                };
+                if answer != 0 {
+                    let key = &entry.key;
+                    return Err(format!("map {map} does not take the key {key:02x?} ({answer})"));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn note_parts(&mut self, begin: u64, placed: &[Part]) {

@@ -44,8 +44,8 @@ def require_kernel(sys: Path = Path("/sys"), command: Sequence[str] | None = Non
 def object_of(policy: str) -> tuple[str, Path, dict[str, int]]:
     """Name and BPF object of what the user named: an object as it is, else built from its C. Also
     the tunables of the set that was named."""
-    if policy.endswith(OBJECT_SUFFIX):
-        path = Path(os.path.expanduser(policy))  # noqa: PTH111 - as in `catalogue.find`
+    path = Path(os.path.expanduser(policy))  # noqa: PTH111 - as in `catalogue.find`
+    if policy.endswith(OBJECT_SUFFIX) and not catalogue.has_loader(path):
         hint = "give a *.bpf.c file, or a name of `schedlab list policies`"
         user_file.refuse_unfit(f"BPF object {policy!r}", path, user_file.MADE_BYTES_MAX, hint)
         return path.name.removesuffix(OBJECT_SUFFIX).removesuffix(".bpf"), path.resolve(), {}

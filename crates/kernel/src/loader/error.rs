@@ -67,6 +67,14 @@ pub enum LoadError {
         /// Greatest value of its type.
         most: i128,
     },
+    /// What the policy's own front end would do cannot be done.
+    #[error("{reason}")]
+    FrontEnd {
+        /// What is wrong.
+        reason: String,
+        /// What to do about it; empty where nothing is known.
+        hint: String,
+    },
     /// The running kernel has no sched_ext.
     #[error("Linux {kernel_release} has no sched_ext")]
     NoSchedExt {
@@ -171,7 +179,9 @@ impl LoadError {
     /// What to do about it; empty where nothing is known.
     pub fn hint(&self) -> String {
         match self {
-            LoadError::Verifier { hint, .. } | LoadError::Attach { hint, .. } => hint.clone(),
+            LoadError::Verifier { hint, .. }
+            | LoadError::Attach { hint, .. }
+            | LoadError::FrontEnd { hint, .. } => hint.clone(),
             LoadError::NoPolicy { .. } => {
                 "a policy ends with SCX_OPS_DEFINE(...); see policies/fifo.bpf.c".into()
             }

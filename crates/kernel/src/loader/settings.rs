@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use libbpf_rs::{MapType, OpenObject};
+use libbpf_rs::{MapType, OpenMapMut, OpenObject};
 
 use super::variables::{Shape, Variable};
 use super::{LoadError, holds_section};
@@ -27,13 +27,32 @@ pub(super) fn apply(
 
 /// Writes `bytes` over the beginning of a constant.
 pub(super) fn write(object: &mut OpenObject, variable: &Variable, bytes: &[u8]) {
-    let map = object.maps_mut().find(|map| holds_section(map.name(), &variable.section));
-    let Some(mut map) = map else { return };
-    let Some(data) = map.initial_value_mut() else { return };
-    let end = variable.offset + bytes.len().min(variable.size);
-    if let Some(place) = data.get_mut(variable.offset..end) {
-        place.copy_from_slice(&bytes[..place.len()]);
-    }
+    let bytes = &bytes[..bytes.len().min(variable.size)];
+    let holds = |map: &OpenMapMut<'_>| holds_section(map.name(), &variable.section);
+    put(object, holds, variable.offset, bytes);
+}
+
+/// Writes `bytes` into what a map begins with; whether they have a place there.
+pub(super) fn put(
+    object: &mut OpenObject,
+    is_meant: impl Fn(&OpenMapMut<'_>) -> bool,
+    offset: usize,
+    bytes: &[u8],
+) -> bool {
+    let Some(mut map) = object.maps_mut().find(is_meant) else { return false };
+    let place = map.initial_value_mut().and_then(|all| all.get_mut(offset..offset + bytes.len()));
+    place.map(|place| place.copy_from_slice(bytes)).is_some()
+}
+
+/// Writes a member of the object's `sched_ext_ops`, if it has that.
+pub(super) fn write_operation(
+    object: &mut OpenObject,
+    variables: &[Variable],
+    member: &str,
+    bytes: &[u8],
+) {
+    let Some(offset) = offset_in_ops(variables, member) else { return };
+    put(object, |map| map.map_type() == MapType::StructOps, offset, bytes);
 }
 
 /// Adds to the `flags` of the object's `sched_ext_ops`.

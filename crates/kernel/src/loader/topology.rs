@@ -9,6 +9,8 @@ use super::settings;
 use super::variables::{Shape, Variable};
 
 const CPUS: &str = "/sys/devices/system/cpu";
+/// What a CPU can do that is as fast as any. Source: Linux, `SCHED_CAPACITY_SCALE`.
+const CAPACITY_MAX: u32 = 1024;
 const NODES: &str = "/sys/devices/system/node";
 
 /// Fills the topology's arrays of the object, as far as it has them. CPUs that share a core, a
@@ -28,6 +30,24 @@ pub(super) fn fill(object: &mut OpenObject, variables: &[Variable]) {
         let bytes: Vec<u8> = (0..variable.size / 2).flat_map(|c| number(c).to_le_bytes()).collect();
         settings::write(object, variable, &bytes);
     }
+}
+
+/// The same for what a loader's file asks. CPUs are all that there can be, as for schedulers'
+/// own front ends.
+pub(super) fn of_this_machine() -> policy::Topology {
+    let read = |path: String| fs::read_to_string(path).ok();
+    let list = read(format!("{CPUS}/possible")).unwrap_or_default();
+    let last = list.trim().rsplit(['-', ',']).next().and_then(|last| last.parse().ok());
+    let number = |number: Option<usize>, absent| number.unwrap_or(absent) as u32;
+    let processor = |cpu: usize| policy::Processor {
+        core: number(core(cpu), cpu),
+        llc: number(last_cache(cpu), 0),
+        node: number(node(cpu), 0),
+        speed: read(format!("{CPUS}/cpu{cpu}/cpu_capacity"))
+            .and_then(|text| text.trim().parse().ok())
+            .unwrap_or(CAPACITY_MAX),
+    };
+    policy::Topology::new((0..=last.unwrap_or(0)).map(processor).collect())
 }
 
 fn core(cpu: usize) -> Option<usize> {

@@ -72,5 +72,6 @@ fn may_select(operation: Operation) -> bool {
             | Operation::CpuOnline
             | Operation::CpuOffline
             | Operation::Timer
+            | Operation::Syscall
     )
 }

@@ -1,0 +1,123 @@
+//! What a policy's own front end would do: the file that says it lies behind the policy's object.
+
+use std::ffi::OsStr;
+
+use libbpf_rs::{MapCore, MapFlags, MapType, Object, OpenMapMut, OpenObject, ProgramInput};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+use policy::{Call, Entry, Plan, PolicyError};
+
+use super::variables::Variable;
+use super::{LoadError, holds_section, settings, topology};
+
+/// Done, or a sentence on why not.
+type Told = Result<(), String>;
+
+/// What is to be done on this machine; `None` if the object has no such file behind it.
+pub(super) fn of_object(image: &[u8]) -> Result<Option<Plan>, LoadError> {
+    let wrong = |error: PolicyError| refused(error.to_string());
+    policy::plan_behind(image, &topology::of_this_machine()).map_err(wrong)
+}
+
+fn refused(reason: String) -> LoadError {
+    let (reason, hint) = reason.split_once("\nhint: ").unwrap_or((&reason, ""));
+    LoadError::FrontEnd { reason: reason.to_owned(), hint: hint.to_owned() }
+}
+
+/// Sets sizes, operations and variables, before the object is loaded.
+pub(super) fn prepare(
+    opened: &mut OpenObject,
+    variables: &[Variable],
+    plan: &Plan,
+) -> Result<(), LoadError> {
+    for (name, entries) in plan.object.maps.iter().map(|map| (&map.name, map.entries_max)) {
+        let map = opened.maps_mut().find(|map| map.name() == OsStr::new(name));
+        if let Some(mut map) = map.filter(|map| map.max_entries() != entries && entries != 0) {
+            let said =
+                |error| refused(format!("map {name} cannot have {entries} entries: {error}"));
+            map.set_max_entries(entries).map_err(said)?;
+        }
+    }
+    for data in &plan.object.data {
+        let (name, bytes) = (&data.name, data.bytes.len() as u32);
+        let map = opened.maps_mut().find(|map| holds_section(map.name(), name));
+        if let Some(mut map) = map.filter(|map| map.value_size() != bytes) {
+            let said =
+                |error| refused(format!("section {name} cannot have {bytes} bytes: {error}"));
+            map.set_value_size(bytes).map_err(said)?;
+        }
+    }
+    let tables = plan.object.tables.iter().filter(|table| table.of == super::OPS_STRUCT);
+    for (member, bytes) in tables.take(1).flat_map(|table| &table.values) {
+        settings::write_operation(opened, variables, member, bytes);
+    }
+    for write in &plan.writes {
+        let section = &plan.object.data[write.section].name;
+        let holds = |map: &OpenMapMut<'_>| holds_section(map.name(), section);
+        let offset = write.offset as usize;
+        if !settings::put(opened, holds, offset, &write.bytes) {
+            let variable = &write.variable;
+            return Err(refused(format!("variable {variable} is not in section {section}")));
+        }
+    }
+    Ok(())
+}
+
+/// Fills maps of a loaded object, and calls what is called before it is attached.
+pub(super) fn fill(object: &mut Object, plan: &Plan) -> Result<(), LoadError> {
+    plan.entries.iter().try_for_each(|entry| add(object, plan, entry)).map_err(refused)?;
+    call(object, plan, false)
+}
+
+/// Calls the programs that are called before or after the policy is attached.
+pub(super) fn call(object: &mut Object, plan: &Plan, is_attached: bool) -> Result<(), LoadError> {
+    let calls = plan.calls.iter().filter(|call| call.is_attached == is_attached);
+    calls.into_iter().try_for_each(|call| run(object, plan, call)).map_err(refused)
+}
+
+fn add(object: &mut Object, plan: &Plan, entry: &Entry) -> Told {
+    let (name, key) = (&plan.object.maps[entry.map].name, &entry.key);
+    let map = object.maps_mut().find(|map| map.name() == OsStr::new(name));
+    let map = map.ok_or_else(|| format!("there is no map {name}"))?;
+    let is_of_cpus = [MapType::PercpuHash, MapType::PercpuArray, MapType::LruPercpuHash];
+    let answer = if is_of_cpus.contains(&map.map_type()) {
+        let cpus = libbpf_rs::num_possible_cpus().map_err(|error| error.to_string())?;
+        let mut values = entry.values.clone();
+        if let ([value], true) = (&entry.values[..], cpus > 1) {
+            values = vec![value.clone(); cpus];
+        }
+        map.update_percpu(key, &values, MapFlags::ANY)
+    } else {
+        map.update(key, &entry.values[0], MapFlags::ANY)
+    };
+    answer.map_err(|error| format!("map {name} does not take the key {key:02x?}: {error}"))
+}
+
+fn run(object: &mut Object, plan: &Plan, call: &Call) -> Told {
+    let name = &plan.object.functions[call.function].name;
+    let program = object.progs_mut().find(|program| program.name() == OsStr::new(name));
+    let program = program.ok_or_else(|| format!("there is no program {name}"))?;
+    let mut context = call.context.clone();
+    let given = (!context.is_empty()).then_some(&mut context[..]);
+    let input = ProgramInput { context_in: given, ..ProgramInput::default() };
+    let output = on_cpu(call.cpu, || program.test_run(input))
+        .map_err(|error| format!("cannot run on CPU {:?} for {name}: {error}", call.cpu))?
+        .map_err(|error| format!("the kernel does not run {name}: {error}"))?;
+    match output.return_value.cast_signed() {
+        0 => Ok(()),
+        other => Err(format!("{name}, which its loader calls, answered {other}")),
+    }
+}
+
+/// Does `work` on a CPU, if one is given.
+fn on_cpu<T>(cpu: Option<usize>, work: impl FnOnce() -> T) -> nix::Result<T> {
+    let Some(cpu) = cpu else { return Ok(work()) };
+    let this = Pid::from_raw(0);
+    let before = sched_getaffinity(this)?;
+    let mut only = CpuSet::new();
+    only.set(cpu)?;
+    sched_setaffinity(this, &only)?;
+    let done = work();
+    sched_setaffinity(this, &before)?;
+    Ok(done)
+}

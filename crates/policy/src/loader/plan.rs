@@ -1,0 +1,350 @@
+//! What a loader's file asks of one object on one machine.
+
+use std::collections::BTreeMap;
+
+use bytecode::{MapDefinition, Object, Type, TypeId, Variable, kind, map_kind_name};
+use toml::{Table, Value};
+
+use super::topology::{Scope, Topology};
+use super::values::{Filling, Piece, Place};
+use super::{known_keys, members};
+use crate::error::unknown_hint;
+
+/// Bytes of a section of variables that has grown. It is as much as an object may have of all.
+const SECTION_BYTES_MAX: u64 = 1 << 26;
+/// Kinds of maps that can be filled: those with numbers or keys, and those without keys.
+const WITH_KEYS: [u32; 6] = [
+    kind::HASH,
+    kind::ARRAY,
+    kind::PERCPU_HASH,
+    kind::PERCPU_ARRAY,
+    kind::LRU_HASH,
+    kind::LRU_PERCPU_HASH,
+];
+const WITHOUT_KEYS: [u32; 2] = [kind::QUEUE, kind::STACK];
+const OPERATIONS: &str = "sched_ext_ops";
+
+/// What is done to an object before it is attached, in the order of these fields.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// The object, with other sizes of maps and sections, and other numbers in its operations.
+    pub object: Object,
+    /// What variables begin with.
+    pub writes: Vec<Write>,
+    /// What maps begin with.
+    pub entries: Vec<Entry>,
+    /// What is called.
+    pub calls: Vec<Call>,
+}
+
+/// Bytes of a variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// The variable's name.
+    pub variable: String,
+    /// Its section, as an index of the object's.
+    pub section: usize,
+    /// Where the bytes begin in that section.
+    pub offset: u64,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// An entry of a map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The map, as an index of the object's.
+    pub map: usize,
+    /// Its key; empty for a map that has none.
+    pub key: Vec<u8>,
+    /// Its value, or one for each CPU.
+    pub values: Vec<Vec<u8>>,
+}
+
+/// A program that is called once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The function, as an index of the object's.
+    pub function: usize,
+    /// What it is given.
+    pub context: Vec<u8>,
+    /// The CPU that it is called on, if that is said.
+    pub cpu: Option<usize>,
+    /// Whether it is called after the policy was attached, and not before.
+    pub is_attached: bool,
+}
+
+/// What `table`, a file, asks of `object` on a machine.
+pub(super) fn make(table: &Table, object: &Object, machine: &Topology) -> Result<Plan, String> {
+    let filling = Filling { btf: &object.btf, machine };
+    let plan = Plan { object: object.clone(), ..Plan::default() };
+    let mut making = Making { filling, whole: machine.whole(), plan };
+    for (name, value) in members(table, "lengths")? {
+        making.length(name, value)?;
+    }
+    for (path, value) in members(table, "variables")? {
+        making.variable(path, value)?;
+    }
+    for (name, asked) in members(table, "maps")? {
+        making.map(name, asked)?;
+    }
+    for (member, value) in members(table, "ops")? {
+        making.operation(member, value)?;
+    }
+    for call in tables(table.get("call"), "call")? {
+        making.call(call)?;
+    }
+    Ok(making.plan)
+}
+
+/// The number that `value`, of the variable `name`, is on every machine, if it is one.
+pub(super) fn constant(name: &str, value: &Value, object: &Object) -> Option<i128> {
+    let filling = Filling { btf: &object.btf, machine: &Topology::default() };
+    filling.number(name, value, &Scope::default()).ok()
+}
+
+struct Making<'a> {
+    filling: Filling<'a>,
+    whole: Scope,
+    plan: Plan,
+}
+
+impl Making<'_> {
+    /// The section and the place of a variable.
+    fn find(&self, name: &str) -> Result<(usize, Variable), String> {
+        let sections = self.plan.object.data.iter().enumerate();
+        let mut found = sections.filter_map(|(at, data)| Some((at, *data.variables.get(name)?)));
+        found.next().ok_or_else(|| {
+            let all = self.plan.object.data.iter().flat_map(|data| &data.variables);
+            let named = all.filter(|(name, one)| one.global && !name.starts_with("__"));
+            let known: Vec<String> = named.map(|(name, _)| name.clone()).collect();
+            format!("there is no variable {name}{}", unknown_hint(name, &known))
+        })
+    }
+
+    /// As libbpf has it, the last variable of a section may grow, if it is an array.
+    fn length(&mut self, name: &str, value: &Value) -> Result<(), String> {
+        let (section, variable) = self.find(name)?;
+        let count = self.filling.number(name, value, &self.whole)?;
+        let data = &mut self.plan.object.data[section];
+        let is_last = data.variables.values().all(|other| other.offset <= variable.offset);
+        let element = match self.filling.btf.resolve(variable.of) {
+            Ok((_, Type::Array { element, .. })) if is_last => self.filling.btf.bytes_of(*element),
+            _ => return Err(format!("{name} is not an array at the end of section {}", data.name)),
+        };
+        let element = element.map_err(|error| error.to_string())?;
+        let bytes = u64::try_from(count).ok().filter(|&count| count > 0);
+        let bytes = bytes.and_then(|count| count.checked_mul(element));
+        let bytes = bytes.filter(|&bytes| bytes <= SECTION_BYTES_MAX - variable.offset);
+        let bytes = bytes.ok_or_else(|| {
+            format!(
+                "{name} cannot have {count} elements of {element} bytes\n\
+                 hint: a section has at most {SECTION_BYTES_MAX} bytes"
+            )
+        })?;
+        data.bytes.resize((variable.offset + bytes) as usize, 0);
+        data.variables.insert(name.to_owned(), Variable { bytes, ..variable });
+        Ok(())
+    }
+
+    fn variable(&mut self, path: &str, value: &Value) -> Result<(), String> {
+        let (name, rest) = path.split_at(path.find(['.', '[']).unwrap_or(path.len()));
+        let (section, variable) = self.find(name)?;
+        let place = Place { offset: variable.offset, of: variable.of, bytes: variable.bytes };
+        let (called, place) = self.filling.find(name, place, rest)?;
+        let mut pieces = Vec::new();
+        self.filling.fill(&called, place, value, &self.whole, &mut pieces)?;
+        self.plan.writes.extend(pieces.into_iter().map(|(offset, bytes)| Write {
+            variable: name.to_owned(),
+            section,
+            offset,
+            bytes,
+        }));
+        Ok(())
+    }
+
+    fn map(&mut self, name: &str, asked: &Value) -> Result<(), String> {
+        let place = format!("[maps.{name}]");
+        let maps = &mut self.plan.object.maps;
+        let Some(number) = maps.iter().position(|map| map.name == name) else {
+            let known: Vec<String> = maps.iter().map(|map| map.name.clone()).collect();
+            return Err(format!("there is no map {name}{}", unknown_hint(name, &known)));
+        };
+        let asked = asked.as_table().ok_or_else(|| format!("write {place}"))?;
+        known_keys(asked, &["max_entries", "entries"], &place)?;
+        if let Some(value) = asked.get("max_entries") {
+            let most = self.filling.number("max_entries", value, &self.whole)?;
+            maps[number].entries_max = u32::try_from(most).map_err(|_| {
+                format!("{place}: max_entries = {value} is {most}, no size of a map")
+            })?;
+        }
+        let map = maps[number].clone();
+        for (entry, at) in tables(asked.get("entries"), "entries")?.into_iter().zip(0..) {
+            self.entries(&format!("{place}: entries[{at}]"), number, &map, entry)?;
+        }
+        Ok(())
+    }
+
+    fn entries(
+        &mut self,
+        place: &str,
+        number: usize,
+        map: &MapDefinition,
+        entry: &Table,
+    ) -> Result<(), String> {
+        let has_keys = WITH_KEYS.contains(&map.kind);
+        if !has_keys && !WITHOUT_KEYS.contains(&map.kind) {
+            let kind = map_kind_name(map.kind);
+            return Err(format!("{place}: a map of type {kind} cannot be filled"));
+        }
+        known_keys(entry, &["each", "key", "value"], place)?;
+        let said = |key| entry.get(key).ok_or_else(|| format!("{place} has no {key}"));
+        for scope in self.filling.each(place, entry)? {
+            let key = match has_keys {
+                true => self.bytes("key", (map.key_type, map.key_bytes), said("key")?, &scope)?,
+                false => Vec::new(),
+            };
+            let (of, value) = ((map.value_type, map.value_bytes), said("value")?);
+            let of_cpus = value.as_table().filter(|table| table.contains_key("each"));
+            let values = match of_cpus {
+                Some(table) => {
+                    known_keys(table, &["each", "value"], place)?;
+                    let value =
+                        table.get("value").ok_or_else(|| format!("{place} has no value"))?;
+                    let each = self.filling.each(place, table)?;
+                    let bytes = |scope: &Scope| self.bytes("value", of, value, scope);
+                    each.iter().map(bytes).collect::<Result<_, _>>()?
+                }
+                None => vec![self.bytes("value", of, value, &scope)?],
+            };
+            self.plan.entries.push(Entry { map: number, key, values });
+        }
+        Ok(())
+    }
+
+    /// A value of a type, which is a plain number where its size alone is known.
+    fn bytes(
+        &self,
+        name: &str,
+        (of, bytes): (TypeId, u32),
+        value: &Value,
+        scope: &Scope,
+    ) -> Result<Vec<u8>, String> {
+        let mut whole = vec![0; bytes as usize];
+        if of == 0 {
+            let number = self.filling.number(name, value, scope)?.to_le_bytes();
+            let end = whole.len().min(number.len());
+            whole[..end].copy_from_slice(&number[..end]);
+            return Ok(whole);
+        }
+        let (mut pieces, place) = (Vec::new(), Place { offset: 0, of, bytes: bytes.into() });
+        self.filling.fill(name, place, value, scope, &mut pieces)?;
+        put(&pieces, &mut whole);
+        Ok(whole)
+    }
+
+    /// A number in the table of operations.
+    fn operation(&mut self, member: &str, value: &Value) -> Result<(), String> {
+        let number = self.filling.number(member, value, &self.whole)?;
+        let table = self.plan.object.tables.iter_mut().find(|table| table.of == OPERATIONS);
+        let values = table.map(|table| &mut table.values).ok_or("it has no operations")?;
+        let known: Vec<String> = values.keys().cloned().collect();
+        let bytes = values.get_mut(member).filter(|bytes| (1..=8).contains(&bytes.len()));
+        let bytes = bytes.ok_or_else(|| {
+            format!("the operations have no number {member}{}", unknown_hint(member, &known))
+        })?;
+        if number < 0 || number >> (8 * bytes.len()) != 0 {
+            return Err(format!("{member} = {value} does not fit into {} bytes", bytes.len()));
+        }
+        let length = bytes.len();
+        bytes.copy_from_slice(&number.to_le_bytes()[..length]);
+        Ok(())
+    }
+
+    fn call(&mut self, asked: &Table) -> Result<(), String> {
+        known_keys(asked, &["program", "each", "context", "cpu", "attached"], "[[call]]")?;
+        let name = asked.get("program").and_then(Value::as_str);
+        let name = name.ok_or("[[call]] has no program\nhint: write program = \"...\"")?;
+        let object = &self.plan.object;
+        let is_called =
+            |&(_, one): &(usize, &bytecode::Function)| object.code[one.code].is_for_user_space();
+        let all = || object.functions.iter().enumerate().filter(is_called);
+        let Some((function, _)) = all().find(|(_, one)| one.name == name) else {
+            let known: Vec<String> = all().map(|(_, one)| one.name.clone()).collect();
+            let hint = unknown_hint(name, &known);
+            return Err(format!("there is no program {name} of section syscall{hint}"));
+        };
+        let of = self.context_of(name);
+        let is_attached = match asked.get("attached") {
+            None => false,
+            Some(said) => {
+                said.as_bool().ok_or(format!("attached = {said} is not true or false"))?
+            }
+        };
+        let (place, nothing) = (format!("the context of {name}"), Value::Table(Table::new()));
+        let value = asked.get("context").unwrap_or(&nothing);
+        for scope in self.filling.each("[[call]]", asked)? {
+            let context = match of {
+                Some((of, bytes)) => self.bytes(&place, (of, bytes), value, &scope)?,
+                None if asked.contains_key("context") => {
+                    return Err(format!("{place} has no type, so nothing can be set in it"));
+                }
+                None => Vec::new(),
+            };
+            let cpu = asked.get("cpu").map(|value| self.cpu(value, &scope)).transpose()?;
+            self.plan.calls.push(Call { function, context, cpu, is_attached });
+        }
+        Ok(())
+    }
+
+    fn cpu(&self, value: &Value, scope: &Scope) -> Result<usize, String> {
+        let number = self.filling.number("cpu", value, scope)?;
+        let nr_cpus = self.whole.cpus.len();
+        let cpu = usize::try_from(number).ok().filter(|&cpu| cpu < nr_cpus);
+        cpu.ok_or_else(|| format!("cpu = {value} is {number}, and there are {nr_cpus} CPUs"))
+    }
+
+    /// The type, and its size, to which the first argument of a function points.
+    fn context_of(&self, name: &str) -> Option<(TypeId, u32)> {
+        let btf = self.filling.btf;
+        let prototype = btf.types().find_map(|(_, found)| match found {
+            Type::Function { name: found, prototype, .. } if found == name => Some(*prototype),
+            _ => None,
+        })?;
+        let Type::Prototype { arguments, .. } = btf.get(prototype).ok()? else { return None };
+        let Type::Pointer { to } = btf.resolve(arguments.first()?.1).ok()?.1 else { return None };
+        Some((*to, u32::try_from(btf.bytes_of(*to).ok()?).ok()?))
+    }
+}
+
+impl Plan {
+    /// Writes what variables begin with into the first bytes of each section, but for those of
+    /// `but`, which somebody else sets.
+    pub(crate) fn write(&self, sections: &mut [Vec<u8>], but: &BTreeMap<String, i64>) {
+        for write in self.writes.iter().filter(|write| !but.contains_key(&write.variable)) {
+            let (section, offset) = (&mut sections[write.section], write.offset as usize);
+            let end = offset + write.bytes.len();
+            section.resize(section.len().max(end), 0);
+            section[offset..end].copy_from_slice(&write.bytes);
+        }
+    }
+}
+
+fn put(pieces: &[Piece], whole: &mut [u8]) {
+    for (offset, bytes) in pieces {
+        let offset = *offset as usize;
+        whole[offset..offset + bytes.len()].copy_from_slice(bytes);
+    }
+}
+
+/// The tables of a list, or the one that stands there; none if there is nothing.
+fn tables<'a>(found: Option<&'a Value>, key: &str) -> Result<Vec<&'a Table>, String> {
+    let wrong = |other: &Value| format!("{key} has {other}, which is no table");
+    match found {
+        None => Ok(Vec::new()),
+        Some(Value::Array(all)) => {
+            all.iter().map(|one| one.as_table().ok_or_else(|| wrong(one))).collect()
+        }
+        Some(one) => one.as_table().map(|one| vec![one]).ok_or_else(|| wrong(one)),
+    }
+}

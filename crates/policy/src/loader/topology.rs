@@ -1,0 +1,128 @@
+//! What a loader's file may ask of a machine: numbers, and groups of CPUs.
+
+use std::collections::BTreeMap;
+
+/// The most capable CPU's capacity. Source: Linux, include/linux/sched.h, `SCHED_CAPACITY_SCALE`.
+const CAPACITY_MAX: u64 = 1024;
+
+/// A CPU: which core, last-level cache and node it shares with others of the same numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Processor {
+    /// Its core.
+    pub core: u32,
+    /// Its last-level cache.
+    pub llc: u32,
+    /// Its node.
+    pub node: u32,
+    /// How fast it is, compared with others.
+    pub speed: u32,
+}
+
+/// The CPUs of a machine. Cores, caches and nodes are numbered from 0 in the order of their CPUs.
+#[derive(Clone, Debug, Default)]
+pub struct Topology {
+    cpus: Vec<Processor>,
+    fastest: u32,
+}
+
+/// What has a value here, by name, and the CPUs that it is about.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scope {
+    pub names: BTreeMap<&'static str, i128>,
+    pub cpus: Vec<usize>,
+}
+
+/// What can be gone through.
+pub(super) const GROUPS: [&str; 5] = ["cpu", "core", "llc", "node", "sibling"];
+
+impl Topology {
+    /// Of these CPUs, in the order of their numbers.
+    pub fn new(mut cpus: Vec<Processor>) -> Topology {
+        let parts: [fn(&mut Processor) -> &mut u32; 3] =
+            [|cpu| &mut cpu.core, |cpu| &mut cpu.llc, |cpu| &mut cpu.node];
+        for part in parts {
+            let mut numbers = BTreeMap::new();
+            for cpu in &mut cpus {
+                let next = numbers.len() as u32;
+                let place = part(cpu);
+                *place = *numbers.entry(*place).or_insert(next);
+            }
+        }
+        let fastest = cpus.iter().map(|cpu| cpu.speed).max().unwrap_or(0);
+        Topology { cpus, fastest }
+    }
+
+    /// What holds for the whole machine.
+    pub(super) fn whole(&self) -> Scope {
+        let count = |part: fn(&Processor) -> u32| {
+            self.cpus.iter().map(part).max().map_or(0, |most| i128::from(most) + 1)
+        };
+        let nr_cpus = self.cpus.len() as i128;
+        let (nr_cores, nr_nodes) = (count(|cpu| cpu.core), count(|cpu| cpu.node));
+        let is_slow = |cpu: &Processor| cpu.speed < self.fastest;
+        let names = [
+            ("nr_cpus", nr_cpus),
+            ("nr_cores", nr_cores),
+            ("nr_llcs", count(|cpu| cpu.llc)),
+            ("nr_nodes", nr_nodes),
+            ("has_smt", (nr_cores < nr_cpus).into()),
+            ("has_numa", (nr_nodes > 1).into()),
+            ("has_little_cpus", self.cpus.iter().any(is_slow).into()),
+        ];
+        Scope { names: names.into(), cpus: (0..self.cpus.len()).collect() }
+    }
+
+    /// What holds for each of a kind of group, in its order; `None` if there is no such kind.
+    pub(super) fn each(&self, group: &str) -> Option<Vec<Scope>> {
+        let whole = self.whole();
+        let all = 0..self.cpus.len();
+        let part: fn(&Processor) -> u32 = match group {
+            "cpu" => return Some(all.map(|cpu| self.cpu(cpu, &whole)).collect()),
+            "sibling" => {
+                let with_one = all.filter(|&cpu| self.sibling(cpu).is_some());
+                return Some(with_one.map(|cpu| self.cpu(cpu, &whole)).collect());
+            }
+            "core" => |cpu| cpu.core,
+            "llc" => |cpu| cpu.llc,
+            "node" => |cpu| cpu.node,
+            _ => return None,
+        };
+        let mut groups: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (number, cpu) in self.cpus.iter().enumerate() {
+            groups.entry(part(cpu)).or_default().push(number);
+        }
+        let scope = |cpus: Vec<usize>| {
+            let first = self.cpu(cpus[0], &whole);
+            Scope { cpus, ..first }
+        };
+        Some(groups.into_values().map(scope).collect())
+    }
+
+    /// The CPUs, the fastest first.
+    pub(super) fn by_capacity(&self) -> Vec<i128> {
+        let mut all: Vec<usize> = (0..self.cpus.len()).collect();
+        all.sort_by_key(|&cpu| std::cmp::Reverse(self.cpus[cpu].speed));
+        all.into_iter().map(|cpu| cpu as i128).collect()
+    }
+
+    fn cpu(&self, number: usize, whole: &Scope) -> Scope {
+        let cpu = self.cpus[number];
+        let capacity = u64::from(cpu.speed) * CAPACITY_MAX / u64::from(self.fastest.max(1));
+        let mut names = whole.names.clone();
+        names.extend([
+            ("cpu", number as i128),
+            ("core", cpu.core.into()),
+            ("llc", cpu.llc.into()),
+            ("node", cpu.node.into()),
+            ("sibling", self.sibling(number).map_or(-1, |other| other as i128)),
+            ("capacity", capacity.into()),
+        ]);
+        Scope { names, cpus: vec![number] }
+    }
+
+    /// The first other CPU of a CPU's core.
+    fn sibling(&self, number: usize) -> Option<usize> {
+        let core = self.cpus[number].core;
+        (0..self.cpus.len()).find(|&other| other != number && self.cpus[other].core == core)
+    }
+}

@@ -1,0 +1,301 @@
+//! What a loader's file says becomes the bytes that a type of C has of it.
+
+use bytecode::{Btf, Type, TypeId};
+use toml::{Table, Value};
+
+use super::expression::evaluate;
+use super::known_keys;
+use super::topology::{GROUPS, Scope, Topology};
+use crate::error::unknown_hint;
+use crate::sets::units_of;
+
+/// Bytes of one list that is made for each of a group, with all that is in it.
+const BYTES_MAX: usize = 1 << 26;
+/// How deep unnamed structures may lie in each other.
+const NESTING_MAX: usize = 16;
+/// Bits of `sched_ext_ops.flags`, which an object need not describe. Source: Linux 7.3,
+/// kernel/sched/ext_internal.h, `enum scx_ops_flags`.
+const OPS_FLAGS: [(&str, u32); 8] = [
+    ("SCX_OPS_KEEP_BUILTIN_IDLE", 0),
+    ("SCX_OPS_ENQ_LAST", 1),
+    ("SCX_OPS_ENQ_EXITING", 2),
+    ("SCX_OPS_SWITCH_PARTIAL", 3),
+    ("SCX_OPS_ENQ_MIGRATION_DISABLED", 4),
+    ("SCX_OPS_ALLOW_QUEUED_WAKEUP", 5),
+    ("SCX_OPS_BUILTIN_IDLE_PER_NODE", 6),
+    ("SCX_OPS_HAS_CGROUP_WEIGHT", 16),
+];
+
+/// Some bytes, and where they begin in what is filled.
+pub(super) type Piece = (u64, Vec<u8>);
+
+/// A place in a value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub offset: u64,
+    pub of: TypeId,
+    /// How many bytes it has.
+    pub bytes: u64,
+}
+
+/// Who fills values for a machine.
+pub(super) struct Filling<'a> {
+    pub btf: &'a Btf,
+    pub machine: &'a Topology,
+}
+
+impl Filling<'_> {
+    /// Adds what `value`, called `name`, is at a place.
+    pub fn fill(
+        &self,
+        name: &str,
+        place: Place,
+        value: &Value,
+        scope: &Scope,
+        into: &mut Vec<Piece>,
+    ) -> Result<(), String> {
+        let wrong = |why: String| format!("{name} = {value} {why}");
+        let resolved = self.btf.resolve(place.of).map_err(|error| wrong(error.to_string()))?.1;
+        match (resolved, value) {
+            (Type::Structure { .. }, Value::Table(members)) => {
+                members.iter().try_for_each(|(path, value)| {
+                    let (inner, place) = self.find(name, place, path)?;
+                    self.fill(&inner, place, value, scope, into)
+                })
+            }
+            (Type::Array { element, .. }, value) => {
+                let bytes =
+                    self.btf.bytes_of(*element).map_err(|error| wrong(error.to_string()))?;
+                let element = Place { offset: place.offset, of: *element, bytes };
+                self.fill_array(name, element, place.bytes, value, scope, into)
+            }
+            (Type::Integer { .. } | Type::Enumeration { .. }, _) => {
+                let number = self.number(name, value, scope)?;
+                let bytes = self.bytes_of_number(place, number).map_err(wrong)?;
+                into.push((place.offset, bytes));
+                Ok(())
+            }
+            _ => Err(wrong("is nothing that its type in C can hold".to_owned())),
+        }
+    }
+
+    fn fill_array(
+        &self,
+        name: &str,
+        element: Place,
+        all_bytes: u64,
+        value: &Value,
+        scope: &Scope,
+        into: &mut Vec<Piece>,
+    ) -> Result<(), String> {
+        let wrong = |why: String| format!("{name} = {value} {why}");
+        if let (Value::String(text), true) = (value, self.is_character(element.of)) {
+            if text.len() as u64 >= all_bytes {
+                return Err(wrong(format!("has more than {} bytes", all_bytes.saturating_sub(1))));
+            }
+            into.push((element.offset, [text.as_bytes(), &[0]].concat()));
+            return Ok(());
+        }
+        let members = self.members(name, value, element.bytes, scope)?;
+        let most = all_bytes.checked_div(element.bytes).unwrap_or(0);
+        if members.len() as u64 > most {
+            let why = "say below [lengths] how many it has, if it may grow";
+            let nr = members.len();
+            return Err(wrong(format!("are {nr} elements, and it has {most}\nhint: {why}")));
+        }
+        let mut offset = element.offset;
+        for (number, (value, scope)) in members.into_iter().enumerate() {
+            let name = format!("{name}[{number}]");
+            self.fill(&name, Place { offset, ..element }, &value, &scope, into)?;
+            offset += element.bytes;
+            if into.len() > BYTES_MAX / size_of::<Piece>() {
+                return Err(format!("{name} and what is before it are too much"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the elements of a list are, each with what its words mean.
+    fn members(
+        &self,
+        name: &str,
+        value: &Value,
+        bytes: u64,
+        scope: &Scope,
+    ) -> Result<Vec<(Value, Scope)>, String> {
+        let plain =
+            |values: &[Value]| values.iter().map(|one| (one.clone(), scope.clone())).collect();
+        let numbers = |numbers: Vec<i128>| {
+            numbers.into_iter().map(|one| (Value::String(one.to_string()), scope.clone())).collect()
+        };
+        match value {
+            Value::Array(values) => Ok(plain(values)),
+            Value::Table(table) => {
+                known_keys(table, &["each", "value"], name)?;
+                let value = table.get("value").ok_or_else(|| format!("{name} has no value"))?;
+                let each = self.each(name, table)?;
+                Ok(each.into_iter().map(|scope| (value.clone(), scope)).collect())
+            }
+            Value::String(word) => match &word[..] {
+                "mask" => Ok(numbers(mask(&scope.cpus, bytes))),
+                "cpus" => Ok(numbers((0..self.machine.whole().cpus.len() as i128).collect())),
+                "cpus_by_capacity" => Ok(numbers(self.machine.by_capacity())),
+                _ => {
+                    let each = word.rsplit_once("_of_").and_then(|(value, group)| {
+                        Some((Value::String(value.to_owned()), self.machine.each(group)?))
+                    });
+                    let (value, each) = each.ok_or_else(|| no_list(name, word))?;
+                    Ok(each.into_iter().map(|scope| (value.clone(), scope)).collect())
+                }
+            },
+            other => {
+                Err(format!("{name} = {other} is no list\nhint: write [...], or a word for one"))
+            }
+        }
+    }
+
+    /// What holds for each of the group that a table names by `each`; once if it names none.
+    pub fn each(&self, place: &str, table: &Table) -> Result<Vec<Scope>, String> {
+        let Some(each) = table.get("each") else { return Ok(vec![self.machine.whole()]) };
+        each.as_str().and_then(|group| self.machine.each(group)).ok_or_else(|| {
+            format!("{place}: each = {each} is no group\nhint: it is one of {}", GROUPS.join(", "))
+        })
+    }
+
+    /// The number that a value is.
+    pub fn number(&self, name: &str, value: &Value, scope: &Scope) -> Result<i128, String> {
+        match value {
+            Value::Integer(number) => Ok((*number).into()),
+            Value::Boolean(is_true) => Ok((*is_true).into()),
+            Value::String(text) => match units_of(text, name) {
+                Some(units) => Ok(units.into()),
+                None => evaluate(text, &|word| self.word(word, scope)).map_err(|why| {
+                    let known = scope.names.keys().copied().collect::<Vec<_>>().join(", ");
+                    format!(
+                        "{name} = {value}: {why}\n\
+                         hint: words for numbers are {known}, enumerators of the object, and flags \
+                         as SCX_OPS_ENQ_LAST"
+                    )
+                }),
+            },
+            _ => Err(format!("{name} = {value} is no number")),
+        }
+    }
+
+    /// What a word means: of the machine, or as one of the object's enumerators.
+    fn word(&self, word: &str, scope: &Scope) -> Option<i128> {
+        let enumerator = |found: &Type| match found {
+            Type::Enumeration { values, .. } => {
+                values.iter().find(|(name, _)| name == word).map(|(_, value)| i128::from(*value))
+            }
+            _ => None,
+        };
+        let flag = || OPS_FLAGS.iter().find(|(name, _)| *name == word).map(|(_, bit)| 1 << bit);
+        let known = scope.names.get(word).copied().or_else(flag);
+        known.or_else(|| self.btf.types().find_map(|(_, found)| enumerator(found)))
+    }
+
+    /// A number as its type has it, or the rest of a sentence on why it has it not.
+    fn bytes_of_number(&self, place: Place, number: i128) -> Result<Vec<u8>, String> {
+        let resolved = self.btf.resolve(place.of).map_err(|error| error.to_string())?.1;
+        if !(1..=8).contains(&place.bytes) {
+            return Err(format!("has {} bytes; numbers of 1 to 8 are set", place.bytes));
+        }
+        let bits = 8 * place.bytes as u32;
+        let (least, most) = match resolved {
+            Type::Integer { boolean: true, .. } => (0, 1),
+            Type::Integer { signed: true, .. } | Type::Enumeration { signed: true, .. } => {
+                (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+            }
+            _ => (0, (1_i128 << bits) - 1),
+        };
+        if !(least..=most).contains(&number) {
+            return Err(format!("is {number}, outside what its type can hold ({least} to {most})"));
+        }
+        Ok(number.to_le_bytes()[..place.bytes as usize].to_vec())
+    }
+
+    fn is_character(&self, of: TypeId) -> bool {
+        matches!(self.btf.resolve(of), Ok((_, Type::Integer { name, .. })) if name == "char")
+    }
+
+    /// What `path` leads to from a place, as `.member` and `[3]` do, and what it is called then.
+    pub fn find(&self, name: &str, from: Place, path: &str) -> Result<(String, Place), String> {
+        let (mut place, mut called) = (from, name.to_owned());
+        for step in path.replace('[', ".[").split('.').filter(|step| !step.is_empty()) {
+            place = match step.strip_prefix('[').and_then(|step| step.strip_suffix(']')) {
+                Some(index) => self.element(&called, place, index)?,
+                None => self.member(&called, place, step)?,
+            };
+            let dot = if step.starts_with('[') || called.is_empty() { "" } else { "." };
+            called = format!("{called}{dot}{step}");
+        }
+        Ok((called, place))
+    }
+
+    fn element(&self, name: &str, place: Place, index: &str) -> Result<Place, String> {
+        let Ok((_, Type::Array { element, .. })) = self.btf.resolve(place.of) else {
+            return Err(format!("{name} is no array, so there is no {name}[{index}]"));
+        };
+        let bytes = self.btf.bytes_of(*element).map_err(|error| error.to_string())?;
+        let count = place.bytes.checked_div(bytes).unwrap_or(0);
+        let index = index.parse().ok().filter(|&index: &u64| index < count);
+        let index = index.ok_or_else(|| format!("{name} has {count} elements, from 0 on"))?;
+        Ok(Place { offset: place.offset + index * bytes, of: *element, bytes })
+    }
+
+    fn member(&self, name: &str, place: Place, wanted: &str) -> Result<Place, String> {
+        let mut known = Vec::new();
+        if let Some(found) = self.member_in(place, wanted, &mut known, NESTING_MAX) {
+            return found;
+        }
+        if known.is_empty() {
+            return Err(format!("{name} is no structure, so there is no {name}.{wanted}"));
+        }
+        Err(format!("{name} has no member {wanted}{}", unknown_hint(wanted, &known)))
+    }
+
+    fn member_in(
+        &self,
+        place: Place,
+        wanted: &str,
+        known: &mut Vec<String>,
+        deeper: usize,
+    ) -> Option<Result<Place, String>> {
+        let Ok((_, Type::Structure { members, .. })) = self.btf.resolve(place.of) else {
+            return None;
+        };
+        members.iter().filter(|_| deeper > 0).find_map(|member| {
+            let offset = place.offset + u64::from(member.bit_offset / 8);
+            let bytes = self.btf.bytes_of(member.of).unwrap_or(0);
+            let inner = Place { offset, of: member.of, bytes };
+            if member.name.is_empty() {
+                return self.member_in(inner, wanted, known, deeper - 1);
+            }
+            known.push(member.name.clone());
+            (member.name == wanted).then(|| match member.bits {
+                0 => Ok(inner),
+                _ => Err(format!("{wanted} is a bit field, which cannot be set")),
+            })
+        })
+    }
+}
+
+/// Some CPUs as bits of words of so many bytes.
+fn mask(cpus: &[usize], bytes: u64) -> Vec<i128> {
+    let bits = 8 * bytes.clamp(1, 8) as usize;
+    let mut words = vec![0; cpus.iter().max().map_or(0, |most| most / bits + 1)];
+    for cpu in cpus {
+        words[cpu / bits] |= 1_i128 << (cpu % bits);
+    }
+    words
+}
+
+fn no_list(name: &str, word: &str) -> String {
+    let groups = GROUPS.join(", ");
+    format!(
+        "{name} = {word:?} is no list\n\
+         hint: lists are cpus, cpus_by_capacity, mask, and as in llc_of_cpu a word of each of \
+         {groups}"
+    )
+}

@@ -1,0 +1,190 @@
+//! Goal: what a loader's file says stands in a copy as the object has it, for any machine, and what
+//! it cannot say is refused by name. Method: files for one small policy.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use crate::workshop::{EVERYTHING, Workshop, bytes, headers, settings};
+use policy::{Loaded, Loader, Policy, PolicyError, Processor, Topology, plan_behind};
+
+/// Two caches of two cores, of which the first two have two threads each; the last two are slow.
+fn machine() -> Topology {
+    let cpu = |core, llc, speed| Processor { core, llc, node: 9, speed };
+    let cpus = [(7, 4, 800), (7, 4, 800), (8, 4, 800), (8, 4, 800), (3, 5, 400), (2, 5, 400)];
+    Topology::new(cpus.map(|(core, llc, speed)| cpu(core, llc, speed)).to_vec())
+}
+
+/// The policy of one of everything, with arrays of different kinds, and a file `said` beside it.
+fn policy(said: &str) -> Result<Policy, PolicyError> {
+    let more = "
+struct place { u32 llc; struct { s16 near[2]; }; u32 bit : 1; };
+const volatile struct place places[8];
+const volatile u64 masks[4][2];
+const volatile char motto[6];
+u64 counts[3];
+u32 grown[1] SEC(\".data.grown\");
+SEC(\"syscall\") int begin(struct place *given) { return given->llc; }
+";
+    let workshop = Workshop::new();
+    let source = workshop.path().join("everything.bpf.c");
+    fs::write(&source, format!("{EVERYTHING}{more}")).unwrap();
+    fs::write(workshop.path().join("everything.loader.toml"), said).unwrap();
+    workshop.take(&source, &headers(), &workshop.objects())
+}
+
+fn loaded(said: &str) -> Result<Loaded, PolicyError> {
+    policy(said)?.load(&BTreeMap::new(), &[], &machine())
+}
+
+fn numbers(loaded: &Loaded, name: &str) -> Vec<i64> {
+    let of = |four: &[u8]| i64::from(i32::from_le_bytes(four.try_into().unwrap()));
+    bytes(loaded, name).chunks_exact(4).map(of).collect()
+}
+
+#[test]
+fn numbers_lists_and_masks_are_those_of_the_machine() {
+    let said = "
+[variables]
+counts = \"sibling_of_cpu\"
+bias = \"-nr_llcs * nr_nodes\"
+small = \"has_smt + 2 * has_little_cpus + 4 * has_numa\"
+mode = \"EAGER\"
+motto = \"slow\"
+masks = \"mask_of_llc\"
+slice_ns = \"7us\"
+places = { each = \"cpu\", value = { llc = \"llc\", near = [\"core\", \"capacity\"] } }
+";
+    let error = loaded(said).unwrap_err().to_string();
+    assert!(error.contains("counts = \"sibling_of_cpu\" are 6 elements, and it has 3"), "{error}");
+    let loaded = loaded(&said.replace("counts = \"sibling_of_cpu\"\n", "")).unwrap();
+    assert_eq!(bytes(&loaded, "bias"), (-2_i32).to_le_bytes());
+    assert_eq!((bytes(&loaded, "small"), bytes(&loaded, "mode")), (vec![3], vec![7, 0, 0, 0]));
+    assert_eq!(bytes(&loaded, "motto"), b"slow\0\0");
+    assert_eq!(bytes(&loaded, "slice_ns"), 7_000_u64.to_le_bytes());
+    let masks = bytes(&loaded, "masks");
+    assert_eq!((masks[0], masks[16], masks.iter().filter(|byte| **byte > 0).count()), (15, 48, 2));
+    let halves = |low: i64, high: i64| high << 16 | low;
+    let places = numbers(&loaded, "places");
+    let expected = [
+        [0, halves(0, 1024)],
+        [0, halves(0, 1024)],
+        [0, halves(1, 1024)],
+        [0, halves(1, 1024)],
+        [1, halves(2, 512)],
+        [1, halves(3, 512)],
+    ];
+    let found: Vec<[i64; 2]> = places.chunks_exact(3).map(|one| [one[0], one[1]]).collect();
+    assert_eq!(found[..6], expected);
+}
+
+#[test]
+fn sizes_entries_and_calls_are_as_the_file_has_them() {
+    let said = "
+[lengths]
+grown = \"nr_cpus\"
+[variables]
+grown = \"cpus_by_capacity\"
+\"counts[2]\" = 5
+\"places[1].near[0]\" = -2
+[maps.table]
+max_entries = \"nr_cpus * 2\"
+entries = [{ each = \"llc\", key = \"llc\", value = \"cpu\" }]
+[maps.per_cpu]
+entries = [{ key = 2, value = { each = \"cpu\", value = [1, \"cpu\"] } }]
+[ops]
+timeout_ms = 1234
+[[call]]
+program = \"begin\"
+each = \"sibling\"
+context = { llc = \"sibling\" }
+[[call]]
+program = \"begin\"
+attached = true
+cpu = \"nr_cpus - 1\"
+";
+    let loaded = loaded(said).unwrap();
+    assert_eq!(numbers(&loaded, "grown"), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(bytes(&loaded, "counts")[8..], [0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(bytes(&loaded, "places")[12..20], [0, 0, 0, 0, 0xfe, 0xff, 0, 0]);
+    let map = |name: &str| loaded.object.maps.iter().position(|map| map.name == name).unwrap();
+    assert_eq!(loaded.object.maps[map("table")].entries_max, 12);
+    let first: Vec<_> =
+        loaded.entries.iter().map(|one| (one.map, one.key[0], one.values.len())).collect();
+    assert_eq!(first, [(map("per_cpu"), 2, 6), (map("table"), 0, 1), (map("table"), 1, 1)]);
+    assert_eq!(loaded.entries[0].values[3][8..16], 3_u64.to_le_bytes());
+    assert_eq!(loaded.entries[2].values[0][..4], 4_u32.to_le_bytes());
+    let table = &loaded.object.tables[loaded.operations].values;
+    assert_eq!(table["timeout_ms"], 1234_u32.to_le_bytes());
+    let calls: Vec<_> = loaded.calls.iter().map(|call| (call.context[0], call.cpu)).collect();
+    assert_eq!(calls, [(1, None), (0, None), (3, None), (2, None), (0, Some(5))]);
+    assert!(loaded.calls[4].is_attached && !loaded.calls[0].is_attached);
+}
+
+#[test]
+fn who_sets_a_tunable_sets_it_and_what_the_machine_decides_is_none() {
+    let said = "[variables]\nslice_ns = \"7us\"\nsmall = \"nr_cpus\"\n";
+    let policy = policy(said).unwrap();
+    let default = |name| policy.tunables.iter().find(|one| one.name == name).map(|one| one.default);
+    assert_eq!(
+        (default("slice_ns"), default("small"), default("bias")),
+        (Some(7_000), None, Some(-5))
+    );
+    let loaded = policy.load(&settings(&[("slice_ns", 9)]), &[], &machine()).unwrap();
+    assert_eq!(bytes(&loaded, "slice_ns"), 9_u64.to_le_bytes());
+    assert_eq!(bytes(&loaded, "small"), [6]);
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_its_name() {
+    let cases = [
+        ("[variable]", "unknown key variable; did you mean variables?"),
+        ("[variables]\nbios = 1", "there is no variable bios; did you mean bias?"),
+        (
+            "[variables]\nsmall = 256",
+            "small = 256 is 256, outside what its type can hold (0 to 255)",
+        ),
+        ("[variables]\nsmall = \"cpu\"", "small = \"cpu\": cpu is not known there"),
+        ("[variables]\nfair = 1.5", "fair = 1.5 is no number"),
+        ("[variables]\n\"counts[3]\" = 1", "counts has 3 elements"),
+        ("[variables]\n\"bias.x\" = 1", "bias is no structure, so there is no bias.x"),
+        ("[variables]\n\"places[0].lcc\" = 1", "has no member lcc; did you mean llc?"),
+        ("[variables]\n\"places[0].bit\" = 1", "bit is a bit field"),
+        ("[variables]\nmotto = \"longer\"", "has more than 5 bytes"),
+        ("[variables]\ncounts = \"cpu_of_cup\"", "is no list"),
+        ("[lengths]\nnr_calls = 4", "nr_calls is not an array at the end of section .bss"),
+        ("[lengths]\ngrown = 0", "grown cannot have 0 elements"),
+        ("[maps.tabel]", "there is no map tabel; did you mean table?"),
+        ("[maps.table]\nentries = [{ key = 1 }]", "[maps.table]: entries[0] has no value"),
+        ("[maps.task_ctxs]\nentries = [{ key = 1, value = 2 }]", "cannot be filled"),
+        ("[ops]\nname = 1", "the operations have no number name"),
+        ("[ops]\nflags = 0x200000", "unknown bits"),
+        ("[[call]]\nprogram = \"begun\"", "did you mean begin?"),
+        ("[[call]]\nprogram = \"begin\"\neach = \"socket\"", "each = \"socket\" is no group"),
+        ("[[call]]\nprogram = \"begin\"\ncpu = 6", "there are 6 CPUs"),
+    ];
+    for (said, why) in cases {
+        let error = loaded(said).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(why), "{said}: {error}");
+    }
+}
+
+/// The file lies behind the object that a kernel is given, so that both are one policy.
+#[test]
+fn an_object_in_the_cache_has_its_file_behind_it() {
+    let workshop = Workshop::new();
+    let plain = workshop.build("everything", EVERYTHING).unwrap();
+    let path = workshop.path().join("other.loader.toml");
+    fs::write(&path, "object = \"everything.bpf.c\"\n[variables]\nbias = 3\n").unwrap();
+    let policy = workshop.take(&path, &headers(), &workshop.objects()).unwrap();
+    assert_eq!((&policy.name[..], &policy.source), ("other", &path));
+    assert_ne!(policy.digest, plain.digest);
+    let file = fs::read(&policy.object_path).unwrap();
+    assert!(Loader::behind(&fs::read(&plain.object_path).unwrap()).unwrap().is_none());
+    let plan = plan_behind(&file, &machine()).unwrap().unwrap();
+    assert_eq!(plan.writes.iter().map(|one| &one.variable).collect::<Vec<_>>(), ["bias"]);
+    fs::write(&path, "[variables]\n").unwrap();
+    let error = workshop.take(&path, &headers(), &workshop.objects()).unwrap_err().to_string();
+    assert!(error.contains("neither other.bpf.o nor other.bpf.c"), "{error}");
+}

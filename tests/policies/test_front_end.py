@@ -1,0 +1,86 @@
+"""Goal: what a policy's own front end would do is done by its loader's file, in the simulator as in
+a kernel. Method: a policy looks for all of it when it begins, and ends by the line of what is not
+there; a kernel takes it, and plays under it.
+"""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from schedlab import catalogue
+from schedlab.errors import SchedlabError
+from schedlab.experiment import definition, vm
+from schedlab.experiment.cells import expand
+from schedlab.experiment.sweep import simulate_cell
+
+FOLDER = Path(__file__).resolve().parents[1] / "interface"
+POLICY = str(FOLDER / "front_end.bpf.c")
+ASKED = {"workload": "hackbench", "with": {"groups": "1", "loops": "2"}}
+
+
+def cell_of(policy=POLICY, **where):
+    [cell] = expand(definition.build({"policies": [str(policy)]} | ASKED | where))
+    return cell
+
+
+@pytest.fixture
+def alone(tmp_path):
+    """The policy in a folder of its own, where its loader's file may be another one."""
+    for name in ("front_end.bpf.c", "front_end.loader.toml"):
+        shutil.copy(FOLDER / name, tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("machine", ["laptop", "osdl-4"])
+def test_a_simulated_kernel_has_all_that_the_file_says(machine):
+    outcome = simulate_cell(cell_of(machine=[machine]), strict=True)
+    assert outcome.fault is None
+    assert outcome.result["error"] is None
+
+
+@pytest.mark.qemu
+def test_a_real_kernel_has_all_that_the_file_says():
+    outcome = vm.measure_cell(cell_of(vm=definition.VmChoice(None, ("2",), False)))
+    assert outcome.fault is None
+    assert outcome.result["error"] is None
+
+
+def test_without_the_file_its_map_has_no_size(alone):
+    (alone / "front_end.loader.toml").unlink()
+    outcome = simulate_cell(cell_of(alone / "front_end.bpf.c", machine=["osdl-4"]))
+    assert "map sized has no entries" in str(outcome.fault)
+
+
+def test_a_program_that_fails_ends_the_run_by_its_name(alone):
+    file = alone / "front_end.loader.toml"
+    file.write_text(file.read_text().replace("times = 7", "times = -7"))
+    outcome = simulate_cell(cell_of(file, machine=["osdl-4"]))
+    assert "add, which its loader calls, answered -22" in outcome.result["error"]["message"]
+
+
+def test_an_object_is_named_as_well_as_the_source_and_the_file(alone):
+    source = catalogue.load_policy(alone / "front_end.bpf.c")
+    shutil.copy(catalogue.load_policy(POLICY).object_path, alone / "front_end.bpf.o")
+    named = [catalogue.load_policy(alone / f"front_end{end}") for end in (".bpf.o", ".loader.toml")]
+    assert [one.name for one in named] == ["front_end"] * 2
+    assert len({one.digest for one in (source, *named)}) == 2  # That copy has the file twice.
+
+
+def test_another_file_is_another_policy(alone):
+    before = cell_of(alone / "front_end.bpf.c", machine=["osdl-4"])
+    file = alone / "front_end.loader.toml"
+    file.write_text(file.read_text().replace("timeout_ms = 5000", "timeout_ms = 4000"))
+    assert cell_of(alone / "front_end.bpf.c", machine=["osdl-4"]).key != before.key
+
+
+def test_what_is_wrong_in_the_file_is_told_with_its_place(alone):
+    file = alone / "front_end.loader.toml"
+    file.write_text("[variables]\nslice_n = 3\n")
+    outcome = simulate_cell(cell_of(file, machine=["osdl-4"]))
+    assert f"{file}: there is no variable slice_n; did you mean slice_ns?" in str(outcome.fault)
+
+
+def test_names_of_such_files_end_so(tmp_path):
+    (tmp_path / "mine.toml").write_text("")
+    with pytest.raises(SchedlabError, match=r"mine\.toml"):
+        catalogue.find(catalogue.POLICIES, str(tmp_path / "mine.toml"))
