@@ -23,3 +23,14 @@ fn maps_of_each_kind_answer_as_a_kernels() {
         assert_eq!(result.status, Status::Completed, "{:?}", result.error);
     }
 }
+
+/// The same of arenas, in `tests/policies/test_arena.py`.
+#[test]
+fn an_arena_answers_as_a_kernels() {
+    let workload = shipped_workload("hackbench", &[("groups", "1"), ("loops", "5")]);
+    let policy = compile("tests/interface/arena.bpf.c");
+    for machine in ["osdl-1", "osdl-4"] {
+        let result = attempt(&policy, &shipped_machine(machine), &workload, 1);
+        assert_eq!(result.status, Status::Completed, "{:?}", result.error);
+    }
+}
