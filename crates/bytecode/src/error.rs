@@ -74,6 +74,11 @@ pub enum LinkError {
          changes the width of one with a sign\nhint: give it the type that it has in the kernel"
     )]
     Width { place: Box<Place>, object: u64, world: u64 },
+    #[error(
+        "{place}: it casts an address of an arena, and the object has none\nhint: declare a map of \
+         type BPF_MAP_TYPE_ARENA"
+    )]
+    Arena { place: Box<Place> },
     #[error(transparent)]
     Types(#[from] BtfError),
     #[error("it has more than {0} instructions")]

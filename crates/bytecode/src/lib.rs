@@ -8,6 +8,7 @@
 // Some is for translations alone.
 #![cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(dead_code))]
 
+mod arena;
 mod btf;
 mod compute;
 mod error;
@@ -15,6 +16,7 @@ mod fault;
 mod instruction;
 mod kernel_names;
 mod link;
+mod mapping;
 mod maps;
 mod memory;
 mod notes;
@@ -25,6 +27,7 @@ mod room;
 mod run;
 mod structures;
 
+pub use arena::{Arena, PAGE_BYTES, Reserved};
 pub use btf::{Btf, BtfError, Member, Qualifier, SectionVariable, Type, TypeId, essential_name};
 pub use error::{LinkError, ObjectError, Place};
 pub use fault::{Beyond, Fault, FaultKind, Stop};
@@ -35,8 +38,8 @@ pub use instruction::{
 pub use kernel_names::{kernel_call_name, kernel_calls, map_kind_name};
 pub use link::{Addresses, World};
 pub use maps::{
-    LOCKS_MAX, MapView, Maps, STORAGES_BEGIN, TimerCall, UnknownMap, array_token, errno, kind,
-    tokens,
+    LOCKS_MAX, MapView, Maps, STORAGES_BEGIN, TimerCall, UnknownMap, arena_of, array_token, errno,
+    kind, tokens,
 };
 pub use memory::{FRAME_BYTES, FRAMES_MAX, Full, Layout, MEMORY_BEGIN, Memory};
 pub use notes::{FieldRelocation, Line, Notes, Question};

@@ -5,6 +5,7 @@
 //! an update of the value around it does, loses nothing. A kernel's update leaves both alone
 //! (`copy_map_value`).
 
+mod arenas;
 mod entries;
 mod queue;
 mod timers;
@@ -15,6 +16,7 @@ use crate::memory::Memory;
 use crate::object_file::MapDefinition;
 use crate::program::Elements;
 use crate::room::Room;
+pub use arenas::arena_of;
 use entries::Entries;
 use queue::Ring;
 use std::collections::{BTreeMap, VecDeque};
@@ -45,6 +47,8 @@ pub mod kind {
     pub const STACK: u32 = 23;
     /// A value for each task.
     pub const TASK_STORAGE: u32 = 29;
+    /// Pages, see [`Arena`](crate::Arena).
+    pub const ARENA: u32 = 33;
 }
 
 /// What stands for the first map of an object; no address.
@@ -248,6 +252,7 @@ impl Maps {
     ) -> Result<Self, UnknownMap> {
         let mut maps = Maps::default();
         let mut nr_storages = 0;
+        arenas::check(declared)?;
         for declaration in declared {
             let mut map = Map::new(room, declaration, nr_cpus)?;
             if map.view.kind == kind::TASK_STORAGE {
@@ -531,11 +536,12 @@ impl Map {
         let copies = match declaration.kind {
             kind::ARRAY | kind::QUEUE | kind::STACK => 1,
             kind::PERCPU_ARRAY => nr_cpus,
-            kind if is_hash(kind) || is_of_maps(kind) || kind == kind::TASK_STORAGE => 0,
+            kind::TASK_STORAGE | kind::ARENA => 0,
+            kind if is_hash(kind) || is_of_maps(kind) => 0,
             other => {
                 let reason = format!(
                     "type {}; known are arrays (2, 6), hashes (1, 5, 9, 10), both of maps (12, \
-                     13), queues (22), stacks (23) and task storage (29)",
+                     13), queues (22), stacks (23), task storage (29) and arenas (33)",
                     map_kind_name(other)
                 );
                 return Err(UnknownMap { is_of_unknown_kind: true, ..refused(reason) });

@@ -3,6 +3,7 @@
 //! Arguments are checked here: a pointer must lead to as many bytes of the memory as the call
 //! takes, and to a task where it takes one.
 
+mod arenas;
 mod host;
 mod masks;
 mod rules;
@@ -228,6 +229,16 @@ pub const CALLS: &[(&str, Call)] = &[
         let most = bytes as u32 as usize;
         let (first, second) = (run.text(first, most)?, run.text(second, most)?);
         Ok(first.cmp(&second) as i64 as u64)
+    }),
+    // Arenas, and what comes with them.
+    ("bpf_arena_alloc_pages", arenas::allocate),
+    ("bpf_arena_free_pages", arenas::give_back),
+    ("bpf_arena_reserve_pages", arenas::reserve),
+    ("bpf_preempt_disable", |_, _| Ok(0)),
+    ("bpf_preempt_enable", |_, _| Ok(0)),
+    // The first word is a stream's number; what stands in it is read by nobody else.
+    ("bpf_stream_vprintk", |run, [_, format, words, bytes, _]| {
+        print(run, format, Words::At(words, bytes)).map(|_| 0)
     }),
 ];
 

@@ -32,3 +32,8 @@ fn maps_of_each_kind_answer_as_a_kernels() {
 fn fields_of_a_task_say_what_a_kernels_do() {
     ask("tests/interface/fields.bpf.c");
 }
+
+#[test]
+fn an_arena_answers_as_a_kernels() {
+    ask("tests/interface/arena.bpf.c");
+}

@@ -8,6 +8,7 @@
 use super::interpreter::{Frame, Next};
 use super::shadow::{Origin, Shadow, Touch};
 use super::{Host, MAY_GOTO_MAX, Run};
+use crate::arena::{self, ARENA_UPPER};
 use crate::fault::{Beyond, Fault, FaultKind, Stop};
 use crate::instruction::{
     Arithmetic, AtomicKind, Callee, Instruction, Operand, Register, Size, Width, wide_number,
@@ -92,11 +93,18 @@ impl<H: Host> Run<'_, H> {
         let size = u64::from(origin.bytes);
         let before = address.wrapping_sub(origin.begin);
         let is_inside = before <= size && size - before >= bytes;
+        // What is not inside is nowhere, and harms nobody.
+        if origin == Origin::ARENA {
+            return Ok(());
+        }
         if is_inside && origin.held == 0 && !shadow.has_on_stack(origin.begin) {
             return Ok(());
         }
         if origin.is_none() {
             // What lies outside is told by whoever touches it.
+            if arena::is_next_to_null(address) {
+                return Err(FaultKind::Memory { address, bytes, write });
+            }
             let is_there = machine.memory.bytes(address, bytes).is_some();
             let refused = FaultKind::NoPointer { address, bytes, write };
             return if is_there { Err(refused) } else { Ok(()) };
@@ -314,6 +322,10 @@ impl<H: Host> StrictFrame<'_, '_, H> {
                 let within = within.map(origin_of);
                 self.origins[to.number()] = within.unwrap_or_else(|| run.object_at(value));
             }
+            Instruction::Cast { to, upper, .. } => {
+                let is_kernels = upper == ARENA_UPPER;
+                self.origins[to.number()] = if is_kernels { Origin::ARENA } else { Origin::NONE };
+            }
             Instruction::Negate { to, .. }
             | Instruction::MoveSigned { to, .. }
             | Instruction::Reorder { to, .. } => self.origins[to.number()] = Origin::NONE,
@@ -353,7 +365,8 @@ impl<H: Host> StrictFrame<'_, '_, H> {
         }
         // What a program writes to its own memory is a number for the kernel, unless a call put it
         // there.
-        let is_own = run.machine.memory.is_writable(address, 8);
+        let memory = &run.machine.memory;
+        let is_own = memory.is_writable(address, 8) || memory.bytes(address, 8).is_none();
         if is_own && !run.shadow().keeps(address) {
             return Origin::NONE;
         }

@@ -138,7 +138,7 @@ impl Translator<'_> {
         write: bool,
     ) -> bool {
         match self.known(base) {
-            Value::Any => false,
+            Value::Any | Value::Arena => false,
             Value::Frame(offset) => {
                 let reach = offset.saturating_add(low)..offset.saturating_add(high);
                 reach.start >= -(FRAME_BYTES as i64) && reach.end <= 0
