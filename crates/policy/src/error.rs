@@ -357,8 +357,9 @@ fn way_out(output: &str) -> &'static str {
     }
     if output.contains(OF_OTHER_MAPS) {
         "\nhint: the simulator has maps of the types BPF_MAP_TYPE_ARRAY, BPF_MAP_TYPE_HASH, both \
-         also PERCPU and OF_MAPS, LRU_HASH, LRU_PERCPU_HASH, QUEUE, STACK and TASK_STORAGE; \
-         another one needs a real kernel, and an object (.bpf.o) that was built with other headers"
+         also PERCPU and OF_MAPS, LRU_HASH, LRU_PERCPU_HASH, QUEUE, STACK, TASK_STORAGE and \
+         CGRP_STORAGE; another one needs a real kernel, and an object (.bpf.o) that was built with \
+         other headers"
     } else if OF_OTHER_HEADERS.iter().any(|words| output.contains(words)) {
         "\nhint: a source for other headers than schedlab's is given as the object (.bpf.o) that \
          was built with them, or with their folders named, as in CLANG=\"clang -I FOLDER\""

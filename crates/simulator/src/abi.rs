@@ -3,13 +3,16 @@
 
 #![allow(missing_docs)] // Fields mean what they mean in Linux.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint};
 use std::ptr::null_mut;
 
 /// CPUs that a mask can hold, and a machine can have.
 pub use scenario::machine::CPUS_MAX;
 
-/// Task-storage maps a policy may have.
+/// Groups that may be above each other, the root included.
+pub use scenario::check::CGROUP_LEVELS_MAX as GROUPS_ABOVE_MAX;
+
+/// Maps of storage of each kind that a policy may have.
 pub const STORAGE_MAX: usize = 8;
 /// Tasks that an iterator holds at once.
 pub const ITERATOR_CHUNK: usize = 64;
@@ -180,6 +183,53 @@ pub struct LoadWeight {
     pub weight: u64,
 }
 
+/// `struct cgroup_subsys_state`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GroupState {
+    pub cgroup: *mut Group,
+    pub parent: *mut GroupState,
+}
+
+/// `struct cgroup`. It is its tasks' `struct css_set` and `struct task_group` as well: the first
+/// word of each leads to it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Group {
+    pub css: GroupState,
+    pub kn: *mut GroupNode,
+    pub level: c_int,
+    pub ancestors: [*mut Group; GROUPS_ABOVE_MAX],
+    pub storage: [u64; STORAGE_MAX],
+}
+
+/// `struct kernfs_node`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct GroupNode {
+    pub id: u64,
+    pub name: *const u8,
+}
+
+/// A group and its node.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct GroupView {
+    pub group: Group,
+    pub node: GroupNode,
+}
+
+/// `struct scx_cgroup_init_args`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GroupInit {
+    pub weight: u32,
+    pub bw_period_us: u64,
+    pub bw_quota_us: u64,
+    pub bw_burst_us: u64,
+    pub sched_idle: bool,
+}
+
 /// `struct rq`
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -230,6 +280,8 @@ pub struct Task {
     pub real_parent: *mut Task,
     pub parent: *mut Task,
     pub group_leader: *mut Task,
+    /// Also `sched_task_group`.
+    pub cgroups: *mut Group,
     pub comm: [u8; 16],
     pub utime: u64,
     pub stime: u64,
@@ -242,7 +294,7 @@ pub struct Task {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InitTaskArgs {
     pub fork: bool,
-    pub cgroup: *mut c_void,
+    pub cgroup: *mut Group,
 }
 
 /// `struct scx_exit_task_args`

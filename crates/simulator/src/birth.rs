@@ -5,6 +5,7 @@ use crate::abi::CpuMask;
 use crate::core::Core;
 use crate::failure::{FailureKind, told_number};
 use crate::flags;
+use crate::groups::ROOT;
 use crate::observation::Event;
 use crate::operations::Operation;
 use crate::place::{Place, TaskId};
@@ -42,6 +43,11 @@ impl Core<'_> {
         // As in the kernel, there is always a parent: what nobody of the workload forked came from
         // the first CPU's idle task.
         let parent = self.visible.room.shift.show(self.tasks.address_on(0, parent));
+        let group = match (kind.cgroup, self.tasks.state(task).parent) {
+            (Some(at), _) => self.groups.seen(self.groups.declared(at)),
+            (None, Some(parent)) => self.tasks.seen(parent).cgroups,
+            (None, None) => self.groups.seen(ROOT),
+        };
         let first = allowed.intersection(&self.idle.masks().online).next().unwrap_or(0);
         let here = self.here();
         let seen = self.tasks.seen_mut(task);
@@ -49,6 +55,7 @@ impl Core<'_> {
         seen.cpus_ptr = shared.unwrap_or(seen.cpus_ptr);
         seen.parent = parent;
         seen.real_parent = parent;
+        seen.cgroups = group;
         seen.cpu = if allowed.has(here) { here } else { first } as i32;
         seen.recent_used_cpu = seen.cpu;
         task

@@ -136,6 +136,7 @@ impl Kernel<'_> {
         const ERROR: u32 = 1024;
         let spent = *self.core.cpus[self.core.here()].spent_ns();
         let kind = if failed { ERROR } else { UNREGISTERED };
+        self.core.call_cgroup_exits();
         self.core.call_exit(kind, 0, "end of the run", "");
         let here = self.core.here();
         self.core.cpus[here].forget_spent(spent);

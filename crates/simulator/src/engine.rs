@@ -69,6 +69,9 @@ impl Kernel<'_> {
                 format!("ops.init() failed ({result}){}", told_number(result)),
             );
         }
+        if !self.core.recorder.has_failed() {
+            self.core.call_cgroup_inits();
+        }
         let workload = self.programs.workload();
         for initial in &workload.initial {
             if self.core.recorder.has_failed() {

@@ -187,6 +187,8 @@ pub struct Adopted {
     pub ops: Operations,
     /// Its maps.
     pub maps: Maps,
+    /// Where operations find their arguments, as it sees that.
+    pub arguments_at: u64,
 }
 
 impl Adopted {
@@ -211,6 +213,7 @@ impl Adopted {
         visible.fill(&mut maps, loaded, nr_cpus).map_err(Refusal::Object)?;
         let linked = Linked::new(loaded, visible, &maps, world, mode);
         let (linked, ops) = linked.map_err(Refusal::Object)?;
-        Ok(Adopted { code: Some(Box::new(linked)), ops, maps })
+        let arguments_at = visible.room.address(linked.arguments.address());
+        Ok(Adopted { code: Some(Box::new(linked)), ops, maps, arguments_at })
     }
 }

@@ -42,8 +42,16 @@ shown! {
     abi::InitTaskArgs: "a struct scx_init_task_args",
     abi::ExitTaskArgs: "a struct scx_exit_task_args",
     abi::RunQueue: "a run queue",
+    abi::GroupInit: "a struct scx_cgroup_init_args",
     abi::ExitInfo: "the struct scx_exit_info",
     u32: "the timer's key",
+}
+
+impl Shown for abi::GroupView {
+    const PARTS: &'static [Part] = &[
+        Part::of::<abi::Group>(offset_of!(abi::GroupView, group), "a cgroup"),
+        Part::of::<abi::GroupNode>(offset_of!(abi::GroupView, node), "a struct kernfs_node"),
+    ];
 }
 
 /// The fields of a task that a policy may write (Linux kernel/sched/ext.c,

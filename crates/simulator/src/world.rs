@@ -1,6 +1,7 @@
 //! What a policy's object finds here: structures by name, calls, variables.
 
 use crate::abi::{self, MaskWidth};
+use crate::groups::{WALK_BACK, WALK_DOWN, WALK_UP};
 use crate::object_calls::{CALLS, HOLDINGS};
 use crate::shown::written_fields;
 use crate::visible::{FACTS, Facts, TASK_MASK_AT, WALKS, WALKS_MAX};
@@ -146,6 +147,7 @@ macro_rules! structures {
             }),*]);)*
             masks(&mut all, width);
             scattered(&mut all);
+            groups(&mut all);
             enumerations(&mut all);
             all
         }
@@ -156,7 +158,7 @@ structures! {
     abi::Task, "task_struct": scx, cpus_ptr, mm, pid, tgid, prio, static_prio, normal_prio,
         nr_cpus_allowed, recent_used_cpu, cpu "wake_cpu", on_cpu, state "__state", flags, policy,
         rt_priority, se, nvcsw, nivcsw, sched_info, start_time, real_parent, parent, group_leader,
-        comm, utime, stime;
+        cgroups, cgroups "sched_task_group", comm, utime, stime;
     abi::Entity, "sched_ext_entity": dsq, dsq_vtime, slice, weight, flags;
     abi::SchedEntity, "sched_entity": sum_exec_runtime, load;
     abi::LoadWeight, "load_weight": weight;
@@ -165,6 +167,11 @@ structures! {
     abi::AddressSpace, "mm_struct": ;
     abi::RunQueue, "rq": curr;
     abi::ExitInfo, "scx_exit_info": kind, exit_code, reason, msg, dump;
+    abi::Group, "cgroup": css "self", kn, level, ancestors;
+    abi::GroupState, "cgroup_subsys_state": cgroup, parent;
+    abi::GroupNode, "kernfs_node": id, name;
+    abi::GroupInit, "scx_cgroup_init_args": weight, bw_period_us, bw_quota_us, bw_burst_us,
+        sched_idle;
     abi::InitTaskArgs, "scx_init_task_args": fork, cgroup;
     abi::ExitTaskArgs, "scx_exit_task_args": cancelled;
 }
@@ -200,6 +207,18 @@ fn masks(all: &mut Structures, width: MaskWidth) {
     let fields = task.into_iter().chain([mask("cpus_mask", TASK_MASK_AT as u32)]).collect();
     all.structure("task_struct", width.task_bytes(), fields);
 }
+
+/// What a group is besides, see [`abi::Group`].
+fn groups(all: &mut Structures) {
+    let mut first = |structure, name, shape| {
+        let bytes = size_of::<abi::Group>();
+        all.structure(structure, bytes, vec![Field { name, offset: 0, shape }]);
+    };
+    first("css_set", "dfl_cgrp", Shape::Pointer);
+    first("task_group", "css", abi::GroupState::shape());
+}
+
+const _: () = assert!(offset_of!(abi::Group, css) + offset_of!(abi::GroupState, cgroup) == 0);
 
 /// Source: Linux 6.12 to 7.3, kernel/sched/ext.c, include/linux/sched/ext.h.
 fn enumerations(all: &mut Structures) {
@@ -238,6 +257,12 @@ fn enumerations(all: &mut Structures) {
     let constants =
         [("SCX_OPS_NAME_LEN", 128), ("SCX_SLICE_DFL", 20_000_000), ("SCX_SLICE_INF", -1)];
     all.enumeration("scx_public_consts", &constants);
+    let walks = [
+        ("BPF_CGROUP_ITER_DESCENDANTS_PRE", WALK_DOWN as i64),
+        ("BPF_CGROUP_ITER_DESCENDANTS_POST", WALK_BACK as i64),
+        ("BPF_CGROUP_ITER_ANCESTORS_UP", WALK_UP as i64),
+    ];
+    all.enumeration("bpf_cgroup_iter_order", &walks);
     let kinds = [
         ("SCX_EXIT_NONE", 0),
         ("SCX_EXIT_DONE", 1),

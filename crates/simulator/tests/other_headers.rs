@@ -12,7 +12,7 @@ const INSERTS: &str = "scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_
 const TABLE: &str = "
     struct sched_ext_ops___other {
         void (*enqueue)(struct task_struct *, u64);
-        void (*cgroup_move)(struct task_struct *, struct cgroup *);
+        void (*cpu_release)(s32, struct scx_cpu_release_args *);
         s32 (*init_task)(struct task_struct *, struct scx_init_task_args *);
         u64 flags;
         char name[128];
@@ -67,10 +67,10 @@ fn constants_that_stand_for_enumerators_are_filled_and_are_no_tunables() {
 #[test]
 fn operations_that_nothing_calls_may_need_what_is_not_here() {
     let before = "
-        struct cgroup; extern void scx_bpf_of_cgroups(struct cgroup *group) __ksym;
-        void BPF_STRUCT_OPS(other_move, struct task_struct *p, struct cgroup *group)
-        { scx_bpf_of_cgroups(group); }";
-    let (text, _) = said(before, INSERTS, ".cgroup_move = (void *)other_move,");
+        extern void scx_bpf_of_others(s32 cpu) __ksym;
+        void BPF_STRUCT_OPS(other_release, s32 cpu, struct scx_cpu_release_args *args)
+        { scx_bpf_of_others(cpu); }";
+    let (text, _) = said(before, INSERTS, ".cpu_release = (void *)other_release,");
     assert_eq!(text, "");
 }
 
