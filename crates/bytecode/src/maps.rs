@@ -6,6 +6,7 @@
 //! (`copy_map_value`).
 
 mod entries;
+mod looking;
 mod queue;
 mod timers;
 
@@ -16,6 +17,7 @@ use crate::object_file::MapDefinition;
 use crate::program::Elements;
 use crate::room::Room;
 use entries::Entries;
+pub use looking::Key;
 use queue::Ring;
 use std::collections::{BTreeMap, VecDeque};
 pub use timers::{PLACES_MAX as LOCKS_MAX, TimerCall};

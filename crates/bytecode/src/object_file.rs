@@ -144,6 +144,8 @@ pub struct MapDefinition {
     pub flags: u32,
     /// The type of its values; 0 if it does not say.
     pub value_type: TypeId,
+    /// The type of its keys, likewise.
+    pub key_type: TypeId,
     /// Where the list of maps begins that a map of maps begins with, in bytes from its own begin.
     pub values_at: Option<u64>,
     /// That list: keys, and the numbers of maps.
@@ -588,6 +590,7 @@ fn map_definition(
         entries_max: 0,
         flags: 0,
         value_type: 0,
+        key_type: 0,
         values_at: None,
         inner: Vec::new(),
     };
@@ -611,7 +614,7 @@ fn map_definition(
         let size = || u32::try_from(btf.bytes_of(*to)?).map_err(|_| refused());
         match &member.name[..] {
             "type" => map.kind = number()?,
-            "key" => map.key_bytes = size()?,
+            "key" => (map.key_type, map.key_bytes) = (*to, size()?),
             "key_size" => map.key_bytes = number()?,
             "value" => (map.value_type, map.value_bytes) = (*to, size()?),
             "value_size" => map.value_bytes = number()?,
