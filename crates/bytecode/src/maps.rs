@@ -7,6 +7,7 @@
 
 mod arenas;
 mod entries;
+mod looking;
 mod queue;
 mod storage;
 mod timers;
@@ -19,6 +20,7 @@ use crate::program::Elements;
 use crate::room::Room;
 pub use arenas::arena_of;
 use entries::Entries;
+pub use looking::Key;
 use queue::Ring;
 use std::collections::{BTreeMap, VecDeque};
 use storage::{is_storage, owner};
