@@ -155,8 +155,6 @@ pub struct MapDefinition {
     pub extra: u64,
     /// The type of its values; 0 if it does not say.
     pub value_type: TypeId,
-    /// The type of its keys, likewise.
-    pub key_type: TypeId,
     /// Where the list of maps begins that a map of maps begins with, in bytes from its own begin.
     pub values_at: Option<u64>,
     /// That list: keys, and the numbers of maps.
@@ -611,7 +609,6 @@ fn map_definition(
         key_type: 0,
         extra: 0,
         value_type: 0,
-        key_type: 0,
         values_at: None,
         inner: Vec::new(),
     };
