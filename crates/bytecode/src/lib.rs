@@ -35,8 +35,8 @@ pub use instruction::{
 pub use kernel_names::{kernel_call_name, kernel_calls, map_kind_name};
 pub use link::{Addresses, World};
 pub use maps::{
-    LOCKS_MAX, MapView, Maps, STORAGES_BEGIN, TimerCall, UnknownMap, array_token, errno, kind,
-    tokens,
+    KEY_BYTES_MAX, LOCKS_MAX, MapView, Maps, STORAGES_BEGIN, TimerCall, UnknownMap, array_token,
+    errno, kind, tokens,
 };
 pub use memory::{FRAME_BYTES, FRAMES_MAX, Full, Layout, MEMORY_BEGIN, Memory};
 pub use notes::{FieldRelocation, Line, Notes, Question};

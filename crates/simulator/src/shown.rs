@@ -43,6 +43,7 @@ shown! {
     abi::RunQueue: "a run queue",
     abi::ExitInfo: "the struct scx_exit_info",
     u32: "the timer's key",
+    abi::Key: "the key of an entry",
 }
 
 /// The fields of a task that a policy may write (Linux kernel/sched/ext.c,

@@ -91,7 +91,7 @@ fn short_messages_of_libbpf_are_printed_and_texts_compared() {
 
 #[test]
 fn what_is_lacking_is_named() {
-    let ring = "struct { __uint(type, 27); __uint(max_entries, 4096); } told SEC(\".maps\");";
+    let bloom = "struct { __uint(type, 30); __uint(max_entries, 4096); } told SEC(\".maps\");";
     let nested = "
         struct inner { __uint(type, 2); __type(key, u32); __type(value, u32);
                        __uint(max_entries, 4); } first SEC(\".maps\");
@@ -110,7 +110,7 @@ fn what_is_lacking_is_named() {
                  .values = { (void *)&of_maps } };";
     let cases = [
         (programs, INSERTS, "map jumps has type BPF_MAP_TYPE_PROG_ARRAY (3)"),
-        (ring, INSERTS, "map told has type BPF_MAP_TYPE_RINGBUF (27)"),
+        (bloom, INSERTS, "map told has type BPF_MAP_TYPE_BLOOM_FILTER (30)"),
         (
             arena,
             &counting,
