@@ -1,5 +1,6 @@
-"""Goal: maps answer in the simulator as in a kernel. Method: a policy asks maps of each kind when
-it begins, and ends by the line of an answer that is wrong; a kernel takes it, and plays under it.
+"""Goal: maps, and what a policy asks for while it runs, answer in the simulator as in a kernel.
+Method: policies ask when they begin, and end by the line of an answer that is wrong; a kernel takes
+them, and plays under them.
 """
 
 from pathlib import Path
@@ -9,23 +10,27 @@ from schedlab.experiment import definition, vm
 from schedlab.experiment.cells import expand
 from schedlab.experiment.sweep import simulate_cell
 
-POLICY = str(Path(__file__).resolve().parents[1] / "interface" / "maps.bpf.c")
-ASKED = {"policies": [POLICY], "workload": "hackbench", "with": {"groups": "1", "loops": "2"}}
+INTERFACE = Path(__file__).resolve().parents[1] / "interface"
+NAMES = ("maps", "rings", "objects")
+ASKED = {"workload": "hackbench", "with": {"groups": "1", "loops": "2"}}
 
 
-def cell_of(**where):
-    [cell] = expand(definition.build(ASKED | where))
+def cell_of(name, **where):
+    policies = {"policies": [str(INTERFACE / f"{name}.bpf.c")]}
+    [cell] = expand(definition.build(ASKED | policies | where))
     return cell
 
 
-def test_a_simulated_kernels_maps_answer_so():
-    outcome = simulate_cell(cell_of(machine=["osdl-4"]), strict=True)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_simulated_kernel_answers_so(name):
+    outcome = simulate_cell(cell_of(name, machine=["osdl-4"]), strict=True)
     assert outcome.fault is None
     assert outcome.result["error"] is None
 
 
 @pytest.mark.qemu
-def test_a_real_kernels_maps_answer_so():
-    outcome = vm.measure_cell(cell_of(vm=definition.VmChoice(None, ("2",), False)))
+@pytest.mark.parametrize("name", NAMES)
+def test_a_real_kernel_answers_so(name):
+    outcome = vm.measure_cell(cell_of(name, vm=definition.VmChoice(None, ("2",), False)))
     assert outcome.fault is None
     assert outcome.result["error"] is None

@@ -18,6 +18,7 @@ import shlex
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -162,47 +163,95 @@ def test_the_reference_names_every_key_of_a_result(tmp_path):
     assert sorted({*named} - {"restarts", "profile"}) == sorted(always)
 
 
-def interface_lists() -> dict[str, list[str]]:
-    """What the simulator offers to policies, as its sources have it, by heading of the page."""
-    source = {
-        name: (ROOT / "crates/simulator/src" / f"{name}.rs").read_text()
-        for name in ("object_calls", "operations", "world")
-    }
-    calls = source["object_calls"].split("pub const CALLS", 1)[1].split("\n];", 1)[0]
-    operations = source["operations"].split("\noperations! {", 1)[1].split("\n}", 1)[0]
-    structures = source["world"].split("\nstructures! {", 1)[1].split("\n}", 1)[0]
-    fields = [
+def listed(names: Iterable[str]) -> str:
+    return textwrap.fill(", ".join(f"`{name}`" for name in names), 120) + "\n"
+
+
+def rows(pairs: Iterable[tuple[str, str]]) -> str:
+    return "".join(f"| `{name}` | {said} |\n" for name, said in pairs)
+
+
+def between(text: str, begin: str, end: str) -> str:
+    return text.split(begin, 1)[1].split(end, 1)[0]
+
+
+def fields_of(world: str) -> list[str]:
+    found = [
         # Where a field has another name in Linux, that stands behind it.
         f"{structure}.{field.split()[-1].strip(chr(34))}"
-        for structure, of in re.findall(r'"(\w+)":([^;]*);', structures)
+        for structure, of in re.findall(
+            r'"(\w+)":([^;]*);', between(world, "\nstructures! {", "\n}")
+        )
         for field in of.split(",")
         if field.strip()
     ]
     # As wide as the masks of the machine, so they are no fields of one structure.
     wide = {"task_struct.cpus_mask": '"cpus_mask", TASK_MASK_AT', "cpumask.bits": '"bits", offset'}
-    assert all(text in source["world"].replace("name: ", "") for text in wide.values())
-    scattered = re.findall(r'\("(\w+)", "(\w+)", (?:0|offset_of!)', source["world"])
-    fields += [".".join(names) for names in scattered] + list(wide)
+    assert all(text in world.replace("name: ", "") for text in wide.values())
+    scattered = re.findall(r'\("(\w+)", "(\w+)", (?:0|offset_of!)', world)
+    return [*found, *(".".join(names) for names in scattered), *wide]
+
+
+def kinds_of_maps(maps: str) -> list[tuple[str, str]]:
+    """Each kind with what is said of it where it is defined."""
+    found = re.findall(
+        r"((?: *///.*\n)+) *pub const (\w+): u32", between(maps, "pub mod kind", "\n}")
+    )
+    texts = (" ".join(re.findall(r"/// (.*)", comment)) for comment, _ in found)
+    return [(f"BPF_MAP_TYPE_{name}", text) for (_, name), text in zip(found, texts, strict=True)]
+
+
+def never_called(operations: str) -> list[str]:
+    text = between(operations, "pub fn is_never_called", "\n}")
+    prefixes = re.findall(r'"(\w+)"', between(text, "[", "]"))
+    return [f"{prefix}*" for prefix in prefixes] + re.findall(
+        r'"(\w+)"', between(text, "matches!", ")")
+    )
+
+
+def interface_parts() -> dict[str, str]:
+    """What the simulator offers to policies, as its sources say it, by heading of the page."""
+    crates = ROOT / "crates"
+    calls, operations, world = (
+        (crates / "simulator/src" / f"{name}.rs").read_text()
+        for name in ("object_calls", "operations", "world")
+    )
+    maps = (crates / "bytecode/src/maps.rs").read_text()
+    calls = between(calls, "pub const CALLS", "\n];")
+    flags = re.findall(r'\("(\w+)", 1 << \d+\), +// (.*)', between(operations, "FLAGS: ", "\n];"))
+    called = re.findall(r'"(\w+)", \d;', between(operations, "\noperations! {", "\n}"))
     return {
-        "Operations": re.findall(r'"(\w+)", \d;', operations),
-        "Calls": re.findall(r'^    (?:    )?\(?"(\w+)"', calls, re.MULTILINE),
-        "Fields": fields,
-        "Constants": re.findall(r'"(SCX_\w+)"', source["world"]),
+        "Operations": listed(called),
+        "Never called": listed(never_called(operations)),
+        "Flags": rows(flags),
+        "Calls": listed(re.findall(r'^    (?:    )?\(?"(\w+)"', calls, re.MULTILINE)),
+        "Maps": rows(kinds_of_maps(maps)),
+        "Configuration": listed(re.findall(r'"(\w+)"', between(world, "VARIABLES: ", "\n];"))),
+        "Fields": listed(fields_of(world)),
+        "Constants": listed(re.findall(r'"(SCX_\w+)"', world)),
     }
 
 
 def test_the_reference_names_all_that_a_policy_may_use():
     path = ROOT / "docs" / "reference" / "interface.md"
     page = path.read_text()
-    for heading, names in interface_lists().items():
-        assert len(names) > 15, heading
-        section = rf"^(## {heading}\n(?:[^`\n].*\n|\n)*?)((?:`.*\n)+)"
-        listed = textwrap.fill(", ".join(f"`{name}`" for name in names), 120) + "\n"
+    for heading, part in interface_parts().items():
+        assert part.count("`") > 8, heading
+        section = rf"^(#+ {heading}\n(?:(?!#|`|\| `).*\n)*)((?:(?:`|\| `).*\n)+)"
         found = re.search(section, page, re.MULTILINE)
-        assert WRITE or found[2] == listed, f"{heading}: `make docs` writes it"
-        page = page[: found.start(2)] + listed + page[found.end(2) :]
+        assert found, f"{heading}: the page lacks its part"
+        assert WRITE or found[2] == part, f"{heading}: `make docs` writes it"
+        page = page[: found.start(2)] + part + page[found.end(2) :]
     if WRITE:
         path.write_text(page)
+
+
+def test_what_the_reference_says_of_calls_is_said_of_calls_that_are_there():
+    page = (ROOT / "docs" / "reference" / "interface.md").read_text()
+    [said] = re.findall(r"^### Approximated\n(.*?)^#", page, re.MULTILINE | re.DOTALL)
+    named = re.findall(r"`(\w+)`", "".join(re.findall(r"^(\| `[^|]*\|)", said, re.MULTILINE)))
+    assert len(named) > 10
+    assert set(named) <= set(re.findall(r"`(\w+)`", interface_parts()["Calls"]))
 
 
 def test_an_output_that_changed_is_seen_and_written(tmp_path):

@@ -21,7 +21,17 @@ const NESTING_MAX: usize = 32;
 /// Types that are looked at for what a value holds.
 const SCALARS_MAX: usize = 4096;
 /// Structures in a policy's own that the kernel writes.
-pub(crate) const KERNELS_OWN: [&str; 2] = ["bpf_timer", "bpf_spin_lock"];
+pub(crate) const KERNELS_OWN: [&str; 9] = [
+    "bpf_timer",
+    "bpf_wq",
+    "bpf_spin_lock",
+    "bpf_res_spin_lock",
+    "bpf_refcount",
+    "bpf_list_head",
+    "bpf_list_node",
+    "bpf_rb_root",
+    "bpf_rb_node",
+];
 
 /// The number of a type; 0 is `void`.
 pub type TypeId = u32;

@@ -8,7 +8,9 @@
 mod arenas;
 mod entries;
 mod looking;
+mod pieces;
 mod queue;
+mod sizes;
 mod storage;
 mod timers;
 
@@ -21,7 +23,10 @@ use crate::room::Room;
 pub use arenas::arena_of;
 use entries::Entries;
 pub use looking::Key;
+use pieces::Pieces;
 use queue::Ring;
+pub use sizes::KEY_BYTES_MAX;
+use sizes::{ring_bytes, stride_of, what_no_kernel_makes};
 use std::collections::{BTreeMap, VecDeque};
 use storage::{is_storage, owner};
 pub use timers::{PLACES_MAX as LOCKS_MAX, TimerCall};
@@ -33,28 +38,35 @@ pub mod kind {
     pub const HASH: u32 = 1;
     /// Values by numbers.
     pub const ARRAY: u32 = 2;
-    /// The first, with values of each CPU's own.
+    /// Counters of the processor by numbers: none is opened.
+    pub const PERF_EVENT_ARRAY: u32 = 4;
+    /// A hash with values of each CPU's own.
     pub const PERCPU_HASH: u32 = 5;
-    /// The second, with values of each CPU's own.
+    /// An array with values of each CPU's own.
     pub const PERCPU_ARRAY: u32 = 6;
-    /// A hash that forgets what was used least recently, where it is full.
+    /// A hash that forgets where it is full: the entry that was used least recently; a kernel keeps
+    /// free entries by CPU and forgets one of the older.
     pub const LRU_HASH: u32 = 9;
-    /// The same, with values of each CPU's own.
+    /// Such a hash with values of each CPU's own.
     pub const LRU_PERCPU_HASH: u32 = 10;
-    /// Maps by numbers.
+    /// Maps by numbers: those that the object begins with.
     pub const ARRAY_OF_MAPS: u32 = 12;
-    /// Maps by keys.
+    /// Maps by keys of 4 bytes: those that the object begins with.
     pub const HASH_OF_MAPS: u32 = 13;
     /// Values without keys: the oldest is next.
     pub const QUEUE: u32 = 22;
-    /// The same: the newest is next.
+    /// Values without keys: the newest is next.
     pub const STACK: u32 = 23;
+    /// Records for a program beside the policy: nobody reads them.
+    pub const RINGBUF: u32 = 27;
     /// A value for each task.
     pub const TASK_STORAGE: u32 = 29;
-    /// Pages, see [`Arena`](crate::Arena).
-    pub const ARENA: u32 = 33;
+    /// Records of a program beside the policy: nobody writes them.
+    pub const USER_RINGBUF: u32 = 31;
     /// A value for each group of tasks.
     pub const CGRP_STORAGE: u32 = 32;
+    /// Pages of memory that pointers lead through.
+    pub const ARENA: u32 = 33;
 }
 
 /// What stands for the first map of an object; no address.
@@ -86,6 +98,8 @@ pub mod errno {
     pub const ENOENT: i32 = 2;
     /// The map is full.
     pub const E2BIG: i32 = 7;
+    /// There is no room now.
+    pub const EAGAIN: i32 = 11;
     /// There is no room for another one.
     pub const ENOMEM: i32 = 12;
     /// No memory there.
@@ -98,18 +112,6 @@ pub mod errno {
     pub const EINVAL: i32 = 22;
 }
 
-/// Bytes of a hash's key. Source: Linux, kernel/bpf/hashtab.c, `htab_map_alloc_check`.
-const KEY_BYTES_MAX: u32 = 512;
-/// Bytes of any other map's key. Source: Linux, kernel/bpf/arraymap.c, `array_map_alloc_check`, and
-/// kernel/bpf/bpf_local_storage.c, `bpf_local_storage_map_alloc_check`.
-const INDEX_BYTES: u32 = 4;
-/// Bytes of a value. Source: as for indices.
-const VALUE_BYTES_MAX: u32 = i32::MAX as u32;
-/// Bytes of a task's value. Source: Linux, include/linux/bpf_local_storage.h,
-/// `BPF_LOCAL_STORAGE_MAX_VALUE_SIZE`, less what a kernel puts before it.
-const STORAGE_BYTES_MAX: u32 = u16::MAX as u32;
-/// `BPF_F_NO_PREALLOC`
-const NO_PREALLOC: u32 = 1;
 /// Bytes that an entry of a hash takes besides key and value: what it takes of this process, some
 /// 90 with a key of 8 bytes, is not more, so that the room for values bounds both.
 const ENTRY_BYTES: usize = 96;
@@ -138,7 +140,8 @@ pub struct MapView {
     pub value_stride: u32,
     /// Bytes from a CPU's values to the next one's, 0 if they have none of their own.
     pub cpu_stride: u64,
-    /// Where the values of an array, a queue or a stack are, else 0.
+    /// Where the values of an array, a queue or a stack are, and the records of a ring buffer, else
+    /// 0.
     pub values: u64,
 }
 
@@ -146,6 +149,11 @@ impl MapView {
     /// Whether its values are found by keys of any size.
     pub fn is_hash(&self) -> bool {
         is_hash(self.kind)
+    }
+
+    /// Whether its values are found by numbers.
+    pub fn is_array(&self) -> bool {
+        is_array(self.kind)
     }
 
     /// Whether its values are maps.
@@ -172,6 +180,15 @@ fn is_hash(kind: u32) -> bool {
     [kind::HASH, kind::PERCPU_HASH, kind::LRU_HASH, kind::LRU_PERCPU_HASH].contains(&kind)
 }
 
+fn is_array(kind: u32) -> bool {
+    [kind::ARRAY, kind::PERCPU_ARRAY].contains(&kind)
+}
+
+/// Whether a map has neither keys nor values but records.
+fn is_ring(kind: u32) -> bool {
+    [kind::RINGBUF, kind::USER_RINGBUF].contains(&kind)
+}
+
 fn is_of_maps(kind: u32) -> bool {
     [kind::ARRAY_OF_MAPS, kind::HASH_OF_MAPS].contains(&kind)
 }
@@ -190,7 +207,7 @@ struct Map {
     /// Values of storage that nobody uses.
     free: Vec<u64>,
     entries: Entries,
-    /// What a queue or stack holds.
+    /// What a queue or stack holds, or a ring buffer, in bytes.
     ring: Ring,
     /// Of a map of maps what stands for each, by key.
     inner: BTreeMap<u32, u64>,
@@ -223,6 +240,7 @@ pub struct Maps {
     nr_stale: usize,
     timer_places: Places,
     lock_places: Places,
+    pieces: Pieces,
 }
 
 /// A map that cannot be made.
@@ -282,7 +300,7 @@ impl Maps {
         let elements = |(number, map): (usize, &Map)| {
             let view = &map.view;
             let apart = i32::try_from(view.cpu_stride).ok()? as u32;
-            let is_array = [kind::ARRAY, kind::PERCPU_ARRAY].contains(&view.kind);
+            let is_array = view.is_array();
             let copies = (view.kind == kind::PERCPU_ARRAY).then_some((cpu_at, apart));
             let elements = Elements {
                 begin: view.values,
@@ -355,6 +373,21 @@ impl Maps {
         map.entries.find(key).map_or(0, |value| value + cpu * map.view.cpu_stride)
     }
 
+    /// The key behind this one, or the first, and the address of its value, that of a CPU where
+    /// each has its own. Keys of a hash come in the order of their bytes.
+    pub fn entry_behind(&self, map: usize, key: Option<&[u8]>, cpu: u64) -> Option<(Vec<u8>, u64)> {
+        let map = &self.maps[map];
+        if map.view.is_hash() {
+            let (key, value) = map.entries.behind(key)?;
+            return Some((key.to_vec(), value + cpu * map.view.cpu_stride));
+        }
+        let number = key.and_then(|key| key.first_chunk()).map_or(0, |&last| {
+            u32::from_le_bytes(last) + 1 // Less than the number of values.
+        });
+        let value = map.array_value(number, cpu as usize);
+        (value != 0).then(|| (number.to_le_bytes().to_vec(), value))
+    }
+
     /// What stands for the map that a map of maps has for a key, or 0.
     pub fn inner(&self, map: usize, key: u32) -> u64 {
         self.maps[map].inner.get(&key).copied().unwrap_or(0)
@@ -377,10 +410,10 @@ impl Maps {
         const EXIST: u64 = 2;
         const LOCK: u64 = 4;
         let view = self.maps[map].view;
-        if flags & !LOCK > EXIST || view.is_queue() || view.is_of_maps() {
+        let is_hash = view.is_hash();
+        if flags & !LOCK > EXIST || !(is_hash || view.is_array()) {
             return -errno::EINVAL;
         }
-        let is_hash = view.is_hash();
         let there = if is_hash { self.lookup(memory, map, key, cpu as u64) } else { 0 };
         let (number, map) = (map, &mut self.maps[map]);
         let of_cpu = cpu as u64 * map.view.cpu_stride;
@@ -425,17 +458,6 @@ impl Maps {
     }
 }
 
-/// Bytes from one value to the next: arrays are dense, the values of tasks have lines of their own
-/// as soon as they are longer than half of one.
-fn stride_of(kind: u32, value_size: usize) -> usize {
-    match kind {
-        kind if is_storage(kind) && value_size > LINE_BYTES / 2 => {
-            value_size.next_multiple_of(LINE_BYTES)
-        }
-        _ => value_size.next_multiple_of(8),
-    }
-}
-
 /// What stands for each map in a map of maps, by key.
 fn inner_maps(
     of: &MapDefinition,
@@ -457,48 +479,6 @@ fn inner_maps(
     Ok(inner)
 }
 
-/// What is wrong with the sizes of a map of a kind that is known here.
-fn what_no_kernel_makes(declaration: &MapDefinition) -> Option<String> {
-    let &MapDefinition { kind, key_bytes: key_size, value_bytes: value_size, .. } = declaration;
-    let (entries, flags) = (declaration.entries_max, declaration.flags);
-    if is_hash(kind) && !(1..=KEY_BYTES_MAX).contains(&key_size) {
-        let range = format!("1 to {KEY_BYTES_MAX}");
-        return Some(format!("keys of {key_size} bytes; as in a kernel, a hash's have {range}"));
-    }
-    let is_indexed = [kind::ARRAY, kind::PERCPU_ARRAY].contains(&kind) || is_storage(kind);
-    if is_of_maps(kind) {
-        let why = "here a map of maps has keys of 4 and at least one";
-        return (key_size != INDEX_BYTES || entries == 0)
-            .then(|| format!("keys of {key_size} bytes and {entries} entries; {why}"));
-    }
-    if is_indexed && key_size != INDEX_BYTES {
-        return Some(format!("keys of {key_size} bytes; as in a kernel, only a hash's have not 4"));
-    }
-    if is_queue(kind) && key_size != 0 {
-        return Some(format!("keys of {key_size} bytes; as in a kernel, a queue has none"));
-    }
-    if forgets(kind) && flags & NO_PREALLOC != 0 {
-        let why = "as in a kernel, a hash that forgets is made without BPF_F_NO_PREALLOC";
-        return Some(format!("flags {flags:#x}; {why}"));
-    }
-    let is_known = is_indexed || is_hash(kind) || is_queue(kind);
-    if is_storage(kind) && value_size > STORAGE_BYTES_MAX {
-        let owner = owner(kind);
-        let most = format!("as in a kernel, those of {owner} have {STORAGE_BYTES_MAX} at the most");
-        return Some(format!("values of {value_size} bytes; {most}"));
-    }
-    if is_storage(kind) && (entries != 0 || flags & NO_PREALLOC == 0) {
-        let why = "as in a kernel, storage has map_flags BPF_F_NO_PREALLOC and no max_entries";
-        return Some(format!("{entries} entries and flags {flags:#x}; {why}"));
-    }
-    if !is_storage(kind) && is_known && entries == 0 {
-        return Some("no entries; as in a kernel, max_entries says how many it has".to_owned());
-    }
-    (is_known && !(1..=VALUE_BYTES_MAX).contains(&value_size)).then(|| {
-        format!("values of {value_size} bytes; as in a kernel, they have 1 to {VALUE_BYTES_MAX}")
-    })
-}
-
 impl Map {
     fn new(
         room: &mut Room,
@@ -510,17 +490,24 @@ impl Map {
             return Err(refused(reason));
         }
         let stride = stride_of(declaration.kind, declaration.value_bytes as usize);
-        let entries = declaration.entries_max as usize;
+        let max_entries = match declaration.kind {
+            // As libbpf has it: a power of 2, and whole pages; and all CPUs.
+            kind if is_ring(kind) => ring_bytes(declaration.entries_max)
+                .ok_or_else(|| refused(format!("{} bytes", declaration.entries_max)))?,
+            kind::PERF_EVENT_ARRAY if declaration.entries_max == 0 => nr_cpus as u32,
+            _ => declaration.entries_max,
+        };
+        let entries = max_entries as usize;
         let copies = match declaration.kind {
-            kind::ARRAY | kind::QUEUE | kind::STACK => 1,
+            kind::ARRAY | kind::QUEUE | kind::STACK | kind::RINGBUF => 1,
             kind::PERCPU_ARRAY => nr_cpus,
-            kind::ARENA => 0,
+            kind::PERF_EVENT_ARRAY | kind::USER_RINGBUF | kind::ARENA => 0,
             kind if is_hash(kind) || is_of_maps(kind) || is_storage(kind) => 0,
             other => {
                 let reason = format!(
-                    "type {}; known are arrays (2, 6), hashes (1, 5, 9, 10), both of maps (12, \
-                     13), queues (22), stacks (23), storage of tasks (29) and of cgroups (32), \
-                     and arenas (33)",
+                    "type {}; known are arrays (2, 4, 6), hashes (1, 5, 9, 10), both of maps \
+                     (12, 13), queues (22), stacks (23), ring buffers (27, 31), storage of tasks \
+                     (29) and of cgroups (32), and arenas (33)",
                     map_kind_name(other)
                 );
                 return Err(UnknownMap { is_of_unknown_kind: true, ..refused(reason) });
@@ -538,7 +525,7 @@ impl Map {
             kind: declaration.kind,
             key_size: declaration.key_bytes,
             value_size: declaration.value_bytes,
-            max_entries: declaration.entries_max,
+            max_entries,
             index: 0,
             value_stride: stride as u32,
             cpu_stride: if is_per_cpu(declaration.kind) { of_cpu as u64 } else { 0 },

@@ -212,11 +212,17 @@ impl Shortcut {
 pub enum Holding {
     /// What it gives, unless 0, is to be given back.
     Gives,
+    /// The same of something in a list or tree, which whoever holds a lock may ask for.
+    GivesLinked,
     /// Its first argument is given back.
     Takes,
     /// Its second argument, unless 0, is given back, to stay where the first one leads. What stood
     /// there is the answer and to be given back, unless 0.
     Exchanges,
+    /// Its second argument is given back, to be linked in a list or tree, and lent from there on.
+    Links,
+    /// What it gives, unless 0, is of a list or tree, and may be used as long as the lock is held.
+    Lends,
     /// Begins the iterator at its first argument.
     Begins,
     /// Needs an iterator there that was begun.
@@ -231,9 +237,11 @@ pub enum Holding {
 
 impl Holding {
     /// Whether such a call may be made by whoever holds a lock. Source: Linux,
-    /// kernel/bpf/verifier.c, `kfunc_spin_allowed`, which says so of iterators over numbers.
+    /// kernel/bpf/verifier.c, `kfunc_spin_allowed`, which says so of iterators over numbers and of
+    /// lists and trees.
     pub(crate) fn is_allowed_with_lock(self) -> bool {
-        matches!(self, Holding::Unlocks | Holding::Begins | Holding::Goes | Holding::Ends)
+        use Holding::{Begins, Ends, GivesLinked, Goes, Lends, Links, Unlocks};
+        matches!(self, Unlocks | Begins | Goes | Ends | GivesLinked | Links | Lends)
     }
 }
 

@@ -46,9 +46,9 @@ pub trait Host: Sized {
         false
     }
 
-    /// How many bytes the object has that begins at an address, for strict runs. The program's own
-    /// variables and its stack are known.
-    fn object_at(&self, _address: u64) -> Option<u64> {
+    /// Begin and size of the object that a pointer to this address leads to, for strict runs. The
+    /// program's own variables and its stack are known.
+    fn object_at(&self, _address: u64) -> Option<(u64, u64)> {
         None
     }
 

@@ -304,6 +304,9 @@ pub struct ExitTaskArgs {
     pub cancelled: bool,
 }
 
+/// A key of any map.
+pub type Key = [u8; bytecode::KEY_BYTES_MAX as usize];
+
 /// `struct scx_exit_info`
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

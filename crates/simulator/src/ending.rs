@@ -7,6 +7,7 @@ use crate::place::{Place, TaskId};
 use crate::record::RecordError;
 use crate::recorder::{Ending, RunResult, Status, summarize};
 use crate::timer::Timer;
+use bytecode::kind;
 
 impl Kernel<'_> {
     /// `scx_watchdog_timeout`
@@ -33,7 +34,10 @@ impl Kernel<'_> {
             Place::Queued(index) => {
                 format!("it waits in dispatch queue {:#x}", self.core.queues.get(index).id())
             }
-            _ => "the policy took it in `enqueue` and has put it into no queue since".to_owned(),
+            _ => {
+                let taken = "the policy took it in `enqueue` and has put it into no queue since";
+                taken.to_owned() + &self.what_is_not_written()
+            }
         };
         let message = format!(
             "runnable task stall ({} failed to run for {}.{:03}s); last enqueued on cpu {}: \
@@ -49,6 +53,15 @@ impl Kernel<'_> {
         if let (Some(failure), Some(cpu)) = (self.core.recorder.failure_mut(), enqueued_on) {
             failure.cpu = Some(cpu as i32);
         }
+    }
+
+    /// That a policy waits for another program, if it has a map for what that writes.
+    fn what_is_not_written(&self) -> String {
+        let maps = &self.core.policy.given.object.maps;
+        let ring = maps.iter().find(|map| map.kind == kind::USER_RINGBUF);
+        ring.map_or(String::new(), |ring| {
+            format!("; nothing runs beside a policy here, so nobody writes its map {}", ring.name)
+        })
     }
 
     /// Whether no task can ever run again.

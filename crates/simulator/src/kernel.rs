@@ -52,6 +52,7 @@ impl<'a> Kernel<'a> {
         visible.facts.lock_ns = cpus.costs().lock_ns + cpus.transfer_ns(0, 0);
         let spaces = workload.templates.iter().filter_map(|kind| kind.address_space);
         let nr_spaces = spaces.max().map_or(0, |number| number + 1);
+        let given = Given::new(&mut visible, mode, policy.object);
         let mut core = Core {
             time: Time::new(nr_cpus, hz),
             tasks: Tasks::new(&mut visible, nr_cpus, nr_spaces),
@@ -61,7 +62,7 @@ impl<'a> Kernel<'a> {
             idle: Idle::new(&machine.cpus, &mut visible),
             picking: Picking::default(),
             recorder: Recorder::new(options),
-            policy: PolicyState::new(adopted, load, Given::new(&mut visible, mode), options),
+            policy: PolicyState::new(adopted, load, given, options),
             visible,
         };
         let root = core.groups.seen(ROOT);

@@ -4,9 +4,12 @@
 //! takes, and to a task where it takes one.
 
 mod arenas;
+mod callbacks;
 mod groups;
 mod host;
 mod masks;
+mod objects;
+mod rings;
 mod rules;
 mod values;
 mod walks;
@@ -17,6 +20,7 @@ use crate::failure::FailureKind;
 use crate::place::TaskId;
 use bytecode::{FaultKind, Run, Stop, Touch, Words, errno, kind};
 pub use rules::HOLDINGS;
+use std::cmp::Ordering;
 
 /// A program of a policy that runs.
 pub type Calling<'r, 'k> = Run<'r, Core<'k>>;
@@ -224,8 +228,80 @@ pub const CALLS: &[(&str, Call)] = &[
     ("bpf_timer_set_callback", values::timer_set_callback),
     ("bpf_timer_start", values::timer_start),
     ("bpf_timer_cancel", values::timer_cancel),
+    // What a worker does at once is what a timer does that expires at once.
+    ("bpf_wq_init", values::timer_init),
+    ("bpf_wq_set_callback_impl", values::timer_set_callback),
+    ("bpf_wq_set_callback", values::timer_set_callback),
+    ("bpf_wq_start", |run, [work, flags, ..]| {
+        let flags = if flags == 0 { 0 } else { u64::MAX };
+        values::timer_start(run, [work, 0, flags, 0, 0])
+    }),
     ("bpf_spin_lock", values::lock),
     ("bpf_spin_unlock", values::unlock),
+    // Functions that are called back, and what runs as it is.
+    ("bpf_loop", callbacks::repeat),
+    ("bpf_for_each_map_elem", callbacks::for_each),
+    ("bpf_preempt_disable", |_, _| Ok(0)),
+    ("bpf_preempt_enable", |_, _| Ok(0)),
+    ("bpf_res_spin_lock", values::lock),
+    ("bpf_res_spin_unlock", values::unlock),
+    // Other clocks, other places to read, the CPU's node and task.
+    ("bpf_ktime_get_boot_ns", |run, _| Ok(run.host.now_ns())),
+    ("bpf_ktime_get_coarse_ns", |run, _| Ok(run.host.now_ns())),
+    ("bpf_ktime_get_tai_ns", |run, _| Ok(run.host.now_ns())),
+    ("bpf_get_numa_node_id", |run, _| Ok(run.host.cpus.node(run.host.here()) as u64)),
+    ("bpf_get_current_task", |run, _| Ok(shown(run, run.host.current_of(run.host.here())))),
+    ("bpf_get_current_comm", values::name_of_current),
+    ("bpf_probe_read", values::read),
+    ("bpf_probe_read_str", values::read_text),
+    ("bpf_probe_read_user", values::read_user),
+    ("bpf_probe_read_user_str", values::read_user),
+    // Ring buffers, events, memory with a size.
+    ("bpf_ringbuf_output", rings::output),
+    ("bpf_ringbuf_reserve", rings::reserve),
+    ("bpf_ringbuf_submit", rings::submit),
+    ("bpf_ringbuf_discard", rings::submit),
+    ("bpf_ringbuf_query", rings::query),
+    ("bpf_ringbuf_reserve_dynptr", rings::dynptr_reserve),
+    ("bpf_ringbuf_submit_dynptr", rings::dynptr_submit),
+    ("bpf_ringbuf_discard_dynptr", rings::dynptr_submit),
+    ("bpf_user_ringbuf_drain", rings::drain),
+    ("bpf_perf_event_read", rings::event),
+    ("bpf_perf_event_read_value", rings::event_value),
+    ("bpf_perf_event_output", rings::event_output),
+    ("bpf_dynptr_from_mem", rings::dynptr_from),
+    ("bpf_dynptr_read", rings::dynptr_read),
+    ("bpf_dynptr_write", rings::dynptr_write),
+    ("bpf_dynptr_data", rings::dynptr_data),
+    // Objects of the policy's own types, lists and trees of them. Linux 7.0 takes the types as
+    // arguments that no program gives, and has the names without `_impl`.
+    ("bpf_obj_new_impl", objects::new),
+    ("bpf_obj_new", objects::new),
+    ("bpf_percpu_obj_new_impl", objects::new_per_cpu),
+    ("bpf_percpu_obj_new", objects::new_per_cpu),
+    ("bpf_obj_drop_impl", objects::give_up),
+    ("bpf_obj_drop", objects::give_up),
+    ("bpf_percpu_obj_drop_impl", objects::give_up),
+    ("bpf_percpu_obj_drop", objects::give_up),
+    ("bpf_refcount_acquire_impl", objects::acquire),
+    ("bpf_refcount_acquire", objects::acquire),
+    ("bpf_per_cpu_ptr", objects::of_cpu),
+    ("bpf_this_cpu_ptr", objects::of_this_cpu),
+    ("bpf_list_push_front_impl", objects::push_front),
+    ("bpf_list_push_front", objects::push_front),
+    ("bpf_list_push_back_impl", objects::push_back),
+    ("bpf_list_push_back", objects::push_back),
+    ("bpf_list_pop_front", objects::pop_front),
+    ("bpf_list_pop_back", objects::pop_back),
+    ("bpf_list_front", objects::first),
+    ("bpf_list_back", objects::back),
+    ("bpf_rbtree_add_impl", objects::add),
+    ("bpf_rbtree_add", objects::add),
+    ("bpf_rbtree_remove", objects::remove),
+    ("bpf_rbtree_first", objects::first),
+    ("bpf_rbtree_root", objects::root),
+    ("bpf_rbtree_left", |run, given| objects::below(run, given, Ordering::Less)),
+    ("bpf_rbtree_right", |run, given| objects::below(run, given, Ordering::Greater)),
     // Messages and the end.
     ("scx_bpf_error_bstr", |run, [format, words, bytes, ..]| {
         let message = said(run, format, Words::At(words, bytes))?;
@@ -243,21 +319,20 @@ pub const CALLS: &[(&str, Call)] = &[
     ("bpf_trace_vprintk", |run, [format, _, words, bytes, _]| {
         print(run, format, Words::At(words, bytes))
     }),
+    // The first word is the number of a stream, which nobody reads.
+    ("bpf_stream_vprintk", |run, [_, format, words, bytes, _]| {
+        print(run, format, Words::At(words, bytes)).map(|answer| answer.cast_signed().min(0) as u64)
+    }),
+    ("bpf_snprintf", values::print_to),
     ("bpf_strncmp", |run, [first, bytes, second, ..]| {
         let most = bytes as u32 as usize;
         let (first, second) = (run.text(first, most)?, run.text(second, most)?);
         Ok(first.cmp(&second) as i64 as u64)
     }),
-    // Arenas, and what comes with them.
+    // Arenas.
     ("bpf_arena_alloc_pages", arenas::allocate),
     ("bpf_arena_free_pages", arenas::give_back),
     ("bpf_arena_reserve_pages", arenas::reserve),
-    ("bpf_preempt_disable", |_, _| Ok(0)),
-    ("bpf_preempt_enable", |_, _| Ok(0)),
-    // The first word is a stream's number; what stands in it is read by nobody else.
-    ("bpf_stream_vprintk", |run, [_, format, words, bytes, _]| {
-        print(run, format, Words::At(words, bytes)).map(|_| 0)
-    }),
 ];
 
 /// Simulated CPUs have one speed each; a request for another changes nothing.
@@ -282,6 +357,12 @@ fn shown<T>(run: &Calling<'_, '_>, at: *const T) -> u64 {
 
 fn refused(why: String) -> Stop {
     FaultKind::Refused(why).into()
+}
+
+/// The number of the function that a program gives for a callback.
+fn function(run: &Calling<'_, '_>, address: u64) -> Result<usize, Stop> {
+    let found = run.program().function_at(address);
+    found.ok_or_else(|| refused(format!("{address:#x} is given for a callback and is none")))
 }
 
 /// The task at an address; null for NULL, which the calls themselves refuse.

@@ -1,15 +1,16 @@
 //! The policy that runs: its code, its operations, what it was given and what it holds.
 
-use crate::abi::{CpuMask, ExitTaskArgs, InitTaskArgs, RunQueue};
+use crate::abi::{CpuMask, ExitTaskArgs, InitTaskArgs, Key, RunQueue};
 use crate::linked::{Adopted, Code, Linked, Mode};
 use crate::operations::{Function, Operation, Operations};
 use crate::place::TaskId;
 use crate::prints::Prints;
 use crate::visible::{Placed, Visible};
-use bytecode::Maps;
+use bytecode::{Maps, Object};
 use policy::{Loaded, PolicyError};
 use scenario::draw::Random;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// `ops.dispatch_max_batch` where the policy names none.
 const DISPATCH_BATCH_DEFAULT: u32 = 32;
@@ -280,11 +281,15 @@ pub struct Given {
     pub failed_at: Option<u32>,
     /// Sets of CPUs of an object's.
     pub masks: OwnMasks,
+    /// What it was linked from.
+    pub object: Arc<Object>,
+    /// Places for the keys that callbacks are given.
+    pub keys: Vec<Placed<Key>>,
 }
 
 impl Given {
     /// Nothing yet.
-    pub fn new(visible: &mut Visible, mode: Mode) -> Given {
+    pub fn new(visible: &mut Visible, mode: Mode, object: Arc<Object>) -> Given {
         Given {
             init_task: visible.place(InitTaskArgs::default()),
             exit_task: visible.place(ExitTaskArgs::default()),
@@ -298,6 +303,8 @@ impl Given {
             had_failed: false,
             failed_at: None,
             masks: OwnMasks::default(),
+            object,
+            keys: Vec::new(),
         }
     }
 }

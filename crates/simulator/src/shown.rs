@@ -45,6 +45,7 @@ shown! {
     abi::GroupInit: "a struct scx_cgroup_init_args",
     abi::ExitInfo: "the struct scx_exit_info",
     u32: "the timer's key",
+    abi::Key: "the key of an entry",
 }
 
 impl Shown for abi::GroupView {

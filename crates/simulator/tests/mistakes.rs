@@ -12,11 +12,12 @@ use std::fmt::Write;
 const FOUND_PERCENT_MIN: usize = 95;
 
 /// The files.
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     include_str!("mistakes/objects.txt"),
     include_str!("mistakes/stack.txt"),
     include_str!("mistakes/loops.txt"),
     include_str!("mistakes/calls.txt"),
+    include_str!("mistakes/pieces.txt"),
 ];
 /// What is no mistake, and is not told.
 const RIGHT: &str = include_str!("mistakes/right.txt");

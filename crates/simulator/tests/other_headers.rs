@@ -133,7 +133,7 @@ fn bytes_beside_a_field_that_may_be_written_may_not() {
 
 #[test]
 fn what_is_lacking_is_named() {
-    let ring = "struct { __uint(type, 27); __uint(max_entries, 4096); } told SEC(\".maps\");";
+    let bloom = "struct { __uint(type, 30); __uint(max_entries, 4096); } told SEC(\".maps\");";
     let nested = "
         struct inner { __uint(type, 2); __type(key, u32); __type(value, u32);
                        __uint(max_entries, 4); } first SEC(\".maps\");
@@ -152,7 +152,7 @@ fn what_is_lacking_is_named() {
                  .values = { (void *)&of_maps } };";
     let cases = [
         (programs, INSERTS, "map jumps has type BPF_MAP_TYPE_PROG_ARRAY (3)"),
-        (ring, INSERTS, "map told has type BPF_MAP_TYPE_RINGBUF (27)"),
+        (bloom, INSERTS, "map told has type BPF_MAP_TYPE_BLOOM_FILTER (30)"),
         (
             arena,
             &counting,
@@ -171,4 +171,29 @@ fn what_is_lacking_is_named() {
     }
     let (text, _) = said(nested, INSERTS, "");
     assert!(text.contains("outer inside; no kernel takes it there"), "{text}");
+}
+
+#[test]
+fn what_a_kernel_was_configured_with_and_what_it_lacks_is_told() {
+    let before = "
+        extern int LINUX_KERNEL_VERSION __kconfig;
+        extern unsigned long CONFIG_NR_CPUS __kconfig;
+        extern bool CONFIG_PREEMPT_RCU __kconfig __weak;
+        extern bool CONFIG_OF_NO_KERNEL __kconfig __weak;
+        extern const char CONFIG_LOCALVERSION[64] __kconfig __weak;
+        extern int sd_llc_id __ksym __weak;
+        static void *(*const of_cpu)(const void *, u32) = (void *)153;";
+    let configured = "LINUX_KERNEL_VERSION, CONFIG_NR_CPUS, CONFIG_PREEMPT_RCU";
+    let lacking = "CONFIG_OF_NO_KERNEL, CONFIG_LOCALVERSION[0], id ? *id : -1";
+    let enqueue = format!(
+        "int *id = &sd_llc_id ? of_cpu(&sd_llc_id, 0) : NULL; \
+         scx_bpf_error(\"%x %lu %d %d %d %d\", {configured}, {lacking}); {INSERTS}"
+    );
+    let (text, _) = said(before, &enqueue, "");
+    assert_eq!(text, "scx_bpf_error (70300 1024 1 0 0 -1)");
+    let before = "
+        extern int runqueues __ksym;
+        static void *(*const of_cpu)(const void *, u32) = (void *)153;";
+    let (text, _) = said(before, &format!("if (of_cpu(&runqueues, 0)) {INSERTS}"), "");
+    assert!(text.contains("`runqueues` is not offered"), "{text}");
 }

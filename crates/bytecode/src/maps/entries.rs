@@ -1,6 +1,7 @@
 //! The entries of a hash: where each key's value is, and which was used least recently.
 
 use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
 
 #[derive(Debug)]
 struct Entry {
@@ -49,6 +50,13 @@ impl Entries {
     /// All keys and their values, by key.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], u64)> {
         self.by_key.iter().map(|(key, entry)| (&key[..], entry.value))
+    }
+
+    /// The key behind this one, or the first, and its value, which is not used by that.
+    pub(super) fn behind(&self, key: Option<&[u8]>) -> Option<(&[u8], u64)> {
+        let from = key.map_or(Unbounded, Excluded);
+        let (key, entry) = self.by_key.range::<[u8], _>((from, Unbounded)).next()?;
+        Some((key, entry.value))
     }
 
     /// Adds a key that is not there.

@@ -10,7 +10,8 @@ use crate::memory::Memory;
 pub(super) struct Ring {
     /// The place of the oldest.
     first: u64,
-    count: u64,
+    /// How many have one; of a ring buffer, how many bytes are taken.
+    pub(super) count: u64,
 }
 
 impl Ring {

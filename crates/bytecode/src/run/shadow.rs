@@ -81,6 +81,8 @@ pub(super) struct Shadow {
     pub(super) answer: Origin,
     /// What must be given back, by number, and the instruction that got it.
     held: BTreeMap<u32, usize>,
+    /// What may be used as long as the lock is held.
+    lent: BTreeSet<u32>,
     last_held: u32,
     /// Iterators that were begun, by address, and where.
     begun: BTreeMap<u64, usize>,
@@ -103,6 +105,7 @@ impl Shadow {
             passed: None,
             answer: Origin::NONE,
             held: BTreeMap::new(),
+            lent: BTreeSet::new(),
             last_held: 0,
             begun: BTreeMap::new(),
             locked: None,
@@ -112,6 +115,7 @@ impl Shadow {
     /// Forgets what a run that is over held.
     pub(super) fn begin_run(&mut self) {
         self.held.clear();
+        self.lent.clear();
         self.begun.clear();
         (self.locked, self.passed) = (None, None);
     }
@@ -197,9 +201,17 @@ impl Shadow {
         given.filter_map(move |(one, origin)| (one == value).then_some(origin))
     }
 
-    /// Whether what was held is still.
+    /// Whether what was held is still, or is lent.
     pub(super) fn is_held(&self, origin: Origin) -> bool {
-        origin.held == 0 || self.held.contains_key(&origin.held)
+        let held = origin.held;
+        held == 0 || self.held.contains_key(&held) || self.lent.contains(&held)
+    }
+
+    /// Something may be used from here on, as long as the lock is held.
+    pub(super) fn lend(&mut self) -> u32 {
+        self.last_held += 1;
+        self.lent.insert(self.last_held);
+        self.last_held
     }
 
     /// Something is held from here on, by the call at this instruction.
@@ -222,8 +234,12 @@ impl Shadow {
             return refused("it calls something while it holds a lock");
         }
         match holding {
-            None | Some(Holding::Gives) => {}
+            None | Some(Holding::Gives | Holding::GivesLinked | Holding::Lends) => {}
             Some(Holding::Takes) => return self.give_back(0),
+            Some(Holding::Links) => {
+                self.give_back(1)?;
+                self.lent.insert(self.given_origins[1].held);
+            }
             // Nothing is put there where the second argument is NULL.
             Some(Holding::Exchanges) if self.given[1] == 0 => {}
             Some(Holding::Exchanges) => return self.give_back(1),
@@ -241,6 +257,7 @@ impl Shadow {
                 if self.locked.take().is_none_or(|(lock, _)| lock != first) {
                     return refused("it gives up a lock that it does not hold");
                 }
+                self.lent.clear();
             }
         }
         Ok(())

@@ -47,7 +47,13 @@ pub(super) fn call<H: Host>(
     // A call during which this one is made goes on with its own arguments.
     let outer = (shadow.given, shadow.given_origins);
     let passed = shadow.passed.take();
-    let passed = passed.unwrap_or_else(|| arguments.map(|value| run.object_at(value)));
+    let passed = passed.unwrap_or_else(|| {
+        arguments.map(|value| {
+            // What calls this function back hands on what it was given itself.
+            let given = run.shadow().origins_of_given(value).find(|one| !one.is_none());
+            given.filter(|_| !is_outermost).unwrap_or_else(|| run.object_at(value))
+        })
+    });
     let [a, b, c, d, e] = arguments;
     let registers = [0, a, b, c, d, e, 0, 0, 0, 0, frame_end];
     let first = run.machine.program.functions[number].first;
@@ -73,11 +79,10 @@ impl<H: Host> Run<'_, H> {
         self.machine.shadow.as_mut().expect("of a strict machine")
     }
 
-    /// The object that begins at an address.
+    /// The object that a pointer to this address leads to.
     fn object_at(&self, address: u64) -> Origin {
-        let bytes = self.machine.program.variable_at(address);
-        let bytes = bytes.or_else(|| self.host.object_at(address));
-        bytes.map_or(Origin::NONE, |bytes| origin_of((address, bytes)))
+        let variable = self.machine.program.variable_at(address).map(|bytes| (address, bytes));
+        variable.or_else(|| self.host.object_at(address)).map_or(Origin::NONE, origin_of)
     }
 
     /// Whether these bytes, so far from a pointer, may be touched.
@@ -379,9 +384,14 @@ impl<H: Host> StrictFrame<'_, '_, H> {
         let holding = run.machine.program.holdings.get(&number).copied();
         let same = run.shadow().origins_of_given(answer).find(|origin| !origin.is_none());
         let mut origin = same.unwrap_or_else(|| run.object_at(answer));
-        let gives = matches!(holding, Some(Holding::Gives | Holding::Exchanges));
-        if gives && !origin.is_none() {
-            origin.held = run.shadow().hold(at);
+        if !origin.is_none() && answer != 0 {
+            match holding {
+                Some(Holding::Gives | Holding::GivesLinked | Holding::Exchanges) => {
+                    origin.held = run.shadow().hold(at);
+                }
+                Some(Holding::Lends) => origin.held = run.shadow().lend(),
+                _ => {}
+            }
         }
         self.origins[1..6].fill(Origin::NONE);
         self.origins[0] = origin;

@@ -54,24 +54,28 @@ impl Core<'_> {
         self.tasks.idle_at(|task| self.visible.room.address(task) == shown)
     }
 
-    /// What begins at an address, and its size in bytes.
-    fn seen_at(&self, address: u64) -> Option<(Called<'_>, u64)> {
+    /// What is at an address, where it begins, and its size in bytes.
+    fn seen_at(&self, address: u64) -> Option<(Called<'_>, (u64, u64))> {
         self.visible.room.find(address, 1, false)?;
         let width = self.visible.width();
         if let Some(task) = self.visible.task_number(address) {
-            return Some((Called::Task(task as TaskId), width.task_bytes() as u64));
+            return Some((Called::Task(task as TaskId), (address, width.task_bytes() as u64)));
         }
         let mask = address.wrapping_sub(TASK_MASK_AT as u64);
         if let Some(task) = self.visible.task_number(mask) {
-            return Some((Called::MaskOf(task as TaskId), width.bytes() as u64));
+            return Some((Called::MaskOf(task as TaskId), (address, width.bytes() as u64)));
         }
         if let Some(part) = self.visible.part_at(address) {
             let (arguments, bytes) = self.policy.given.arguments;
             let bytes = if address == arguments { bytes } else { part.bytes as u64 };
-            return Some((Called::Part(part.name), bytes));
+            return Some((Called::Part(part.name), (address, bytes)));
+        }
+        let nr_cpus = self.nr_cpu_ids().into();
+        if let Some((begin, bytes, name)) = self.policy.maps.piece_with(address, nr_cpus) {
+            return Some((Called::Part(name), (begin, bytes)));
         }
         let (map, bytes) = self.policy.maps.value_at(address)?;
-        Some((Called::ValueOf(map), bytes.into()))
+        Some((Called::ValueOf(map), (address, bytes.into())))
     }
 }
 
@@ -92,8 +96,8 @@ impl Host for Core<'_> {
         answer
     }
 
-    fn object_at(&self, address: u64) -> Option<u64> {
-        self.seen_at(address).map(|(_, bytes)| bytes)
+    fn object_at(&self, address: u64) -> Option<(u64, u64)> {
+        self.seen_at(address).map(|(_, extent)| extent)
     }
 
     fn object_name(&self, address: u64) -> String {

@@ -1,23 +1,23 @@
 //! Calls on maps, timers, locks and memory.
 
-use super::{Calling, at, groups, refused, task, writable};
+use super::{Calling, at, function, groups, refused, some_task, task, writable};
 use crate::abi::STORAGE_MAX;
 use crate::dispatch_queue;
 use crate::failure::FailureKind;
 use crate::timer::Timer;
-use bytecode::{Lock, MapView, Size, Stop, Touch, errno, kind};
+use bytecode::{Lock, MapView, Size, Stop, Touch, Words, errno, kind};
 
 /// `BPF_LOCAL_STORAGE_GET_F_CREATE`
 const CREATE: u64 = 1;
 
 /// The number of the map that a token stands for.
-fn map(run: &Calling<'_, '_>, token: u64) -> Result<usize, Stop> {
+pub(super) fn map(run: &Calling<'_, '_>, token: u64) -> Result<usize, Stop> {
     let found = run.host.policy.maps.number(token);
     found.ok_or_else(|| refused(format!("{token:#x} is given for a map and is none")))
 }
 
 /// What describes a map.
-fn view(run: &Calling<'_, '_>, map: usize) -> MapView {
+pub(super) fn view(run: &Calling<'_, '_>, map: usize) -> MapView {
     *run.host.policy.maps.view(map)
 }
 
@@ -247,6 +247,52 @@ pub(super) fn read_text(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u6
     Ok(bytes)
 }
 
+/// `bpf_probe_read_user` and `bpf_probe_read_user_str`: no task has memory of its own, so zeros.
+pub(super) fn read_user(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    read(run, [given[0], given[1], 0, 0, 0])
+}
+
+/// `bpf_get_current_comm`. Source: Linux, kernel/bpf/helpers.c: zeros fill the rest.
+pub(super) fn name_of_current(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let [to, bytes, ..] = given;
+    let bytes = u64::from(bytes as u32);
+    at(run, to, bytes as usize, 1, Touch::Write)?;
+    // SAFETY: a task.
+    let name = unsafe { (*run.host.current_of(run.host.here())).comm };
+    let place = run.memory_and_host().0.bytes_mut(to, bytes).expect("bytes that were looked at");
+    place.fill(0);
+    if let Some(most) = place.len().checked_sub(1).map(|most| most.min(name.len())) {
+        place[..most].copy_from_slice(&name[..most]);
+    }
+    Ok(0)
+}
+
+/// `bpf_snprintf`: how long the text is, the closing zero included, or would be.
+pub(super) fn print_to(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let [to, bytes, format, words, words_bytes] = given;
+    let bytes = u64::from(bytes as u32);
+    let message = run.message(format, Words::At(words, words_bytes))?;
+    let Some(message) = message else { return Ok(-errno::EINVAL as u64) };
+    let needed = message.len() as u64 + 1;
+    if bytes != 0 {
+        at(run, to, bytes as usize, 1, Touch::Write)?;
+        let place = run.memory_and_host().0.bytes_mut(to, bytes.min(needed));
+        let (zero, text) =
+            place.and_then(<[u8]>::split_last_mut).expect("bytes that were looked at");
+        text.copy_from_slice(&message.as_bytes()[..text.len()]);
+        *zero = 0;
+    }
+    Ok(needed)
+}
+
+/// Refuses an address where not so many bytes are that a call takes, and counts them.
+pub(super) fn check_given(run: &mut Calling<'_, '_>, data: u64, bytes: u64) -> Result<(), Stop> {
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    at(run, data, bytes, 1, Touch::Read)?;
+    count(run, bytes);
+    Ok(())
+}
+
 /// The number of the timer at an address, if `bpf_timer_init` made one there.
 fn timer(run: &mut Calling<'_, '_>, address: u64) -> Result<Option<u32>, Stop> {
     let words = writable::<[u64; 2]>(run, address)?;
@@ -266,9 +312,7 @@ pub(super) fn timer_init(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u
 
 pub(super) fn timer_set_callback(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let number = timer(run, given[0])?;
-    if run.program().function_at(given[1]).is_none() {
-        return Err(refused(format!("{:#x} is given for a callback and is none", given[1])));
-    }
+    function(run, given[1])?;
     let Some(number) = number else { return Ok(-errno::EINVAL as u64) };
     run.host.policy.maps.set_callback(number, given[1]);
     Ok(0)
