@@ -182,3 +182,14 @@ def test_simulator_and_kernel_decide_alike(policy):
         if name == SHARES:
             assert found.share_difference_percent <= agreement.SHARE_TOLERANCE_PERCENT
         assert found.played
+
+
+def test_an_object_of_anybody_is_judged_as_its_source_is(tmp_path):
+    lacking = laboratory_lacks()
+    if lacking:
+        pytest.skip(lacking)
+    built = catalogue.load_policy(catalogue.find(catalogue.POLICIES, "round_robin")).object_path
+    theirs = shutil.copy(built, tmp_path / "theirs.bpf.o")
+    [verdict] = referee.judge(theirs, [catalogue.find(referee.SCENARIOS, "chain")])
+    assert verdict.policy == "theirs"
+    assert verdict.comparison.agrees, "\n".join(agreement.story(verdict.comparison, verdict.names))

@@ -4,7 +4,7 @@
 //! One table, so that one mistake has one hint in both worlds.
 
 /// Words of a message, and what to do about it. The first that fits counts.
-const WAYS_OUT: [(&[&str], &str); 22] = [
+const WAYS_OUT: [(&[&str], &str); 21] = [
     (
         &["next to NULL", "may be NULL", "or_null'", "or_null_'"],
         "a pointer may be NULL, as where a lookup finds no entry: compare it with NULL before it \
@@ -42,10 +42,10 @@ const WAYS_OUT: [(&[&str], &str); 22] = [
     ),
     (&["divides by 0"], "compare the divisor with 0 before: a BPF program goes on with 0"),
     (
-        &["failed to run for"],
+        // The last two are a task of the kernel's that was not run.
+        &["failed to run for", "check in for", "RCU CPU stall"],
         "enqueue must put every task into a queue that dispatch takes from, within timeout_ms",
     ),
-    (&["check in for"], "a CPU did not come to its watchdog: the policy is too slow, or loops"),
     (&["non-existent DSQ", "invalid DSQ ID"], "create the queue by scx_bpf_create_dsq in init"),
     (
         &[
