@@ -18,22 +18,13 @@ class NativeError(Exception):
         """The way out at the end of the text, if it names one."""
 
 class PolicyError(NativeError):
-    """A policy does not compile, does not load, or refuses a tunable.
-
-    The compiler's own words are part of the text.
-    """
+    """A policy does not compile, does not load, or refuses a tunable; with the compiler's words."""
 
 class ScenarioError(NativeError):
-    """A machine or workload file, or one of its parameters, cannot be used.
-
-    The text names the value, its place, and a way out.
-    """
+    """A file of a machine or workload, or a parameter, cannot be used; with place and way out."""
 
 class KernelError(NativeError):
-    """A kernel cannot be had, kept or used.
-
-    The text names the value and a way out.
-    """
+    """A kernel cannot be had, kept or used; the text names the value and a way out."""
 
 class VmError(NativeError):
     """A virtual machine cannot be started.
@@ -218,27 +209,32 @@ def check_names() -> tuple[list[str], list[str]]:
 def check_files(scenario: str) -> ScenarioFiles | None:
     """The files of a scenario, by its name or as the number of a random one; None if unknown."""
 
-def check_made(policy: Policy, tunables: dict[str, int], name: str, seed: int) -> list[CheckRow]:
-    """Tries a policy in a scenario that asks a question.
+def check_made(
+    policy: Policy, tunables: dict[str, int], name: str, seed: int, promises: str | None = None
+) -> list[CheckRow]:
+    """Tries a policy in a scenario that asks a question; `promises` is not the file beside it.
 
-    Raises PolicyError if the policy's file of promises is wrong. So do the others.
+    Raises PolicyError if the file of promises is wrong. So do the others.
     """
 
-def check_random(policy: Policy, tunables: dict[str, int], first: int, count: int) -> Swarm:
+def check_random(
+    policy: Policy, tunables: dict[str, int], first: int, count: int, promises: str | None = None
+) -> Swarm:
     """Tries a policy in `count` random scenarios from number `first` on."""
 
 def check_small(
-    policy: Policy, tunables: dict[str, int], name: str, orders_max: int
+    policy: Policy,
+    tunables: dict[str, int],
+    name: str,
+    orders_max: int,
+    promises: str | None = None,
 ) -> Exploration:
     """Tries a policy in a small scenario, in `orders_max` orders of events at most."""
 
 def shrink_random(
-    policy: Policy, tunables: dict[str, int], seed: int, tries_max: int
+    policy: Policy, tunables: dict[str, int], seed: int, tries_max: int, promises: str | None = None
 ) -> Smallest | None:
-    """Makes a random scenario as small as it can be while the policy fails in it.
-
-    None if nothing goes wrong in it.
-    """
+    """Makes a failing random scenario as small as it can be; None if nothing goes wrong in it."""
 
 def version() -> str:
     """Version of schedlab this module was built from."""
@@ -459,6 +455,9 @@ class QemuFound(TypedDict):
     program: str
     version: str
     sound_threads: bool
+
+def way_out(words: str) -> str | None:
+    """What to do about what a message says of a policy's mistake, if that is known."""
 
 def find_qemu() -> QemuFound:
     """The QEMU that virtual machines would be run with.

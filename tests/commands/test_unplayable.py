@@ -7,16 +7,18 @@ kernel nor QEMU: had it looked for them, it would have said so.
 
 import pytest
 
-REQUESTS = """
+SMALL_MESSAGES = """
+[channels.c]
+capacity_bytes = 64
 [[tasks]]
 name = "typist"
-program = [{ release = "40ms", deadline = "40ms" }, { run = "1ms" }, "done"]
-"""
-DONE = """
+program = [{ release = "40ms", deadline = "40ms" }, { send = "c", bytes = 1 }]
 [[tasks]]
-name = "typist"
-program = [{ run = "1ms" }, "done"]
+name = "editor"
+program = [{ recv = "c", bytes = 1 }, "done"]
 """
+# What is sent as eight bytes is read in pieces of one.
+TORN_MESSAGES = SMALL_MESSAGES.replace("bytes = 1", "bytes = 8", 1)
 STRANGE_SPACE = """
 [templates.thread]
 address_space = "a"
@@ -36,8 +38,8 @@ def nothing_to_boot(environment, tmp_path):
 @pytest.mark.parametrize(
     ("text", "key", "way_out"),
     [
-        (REQUESTS, "task `typist` has `release`", "`release`, `deadline` and `done`"),
-        (DONE, "task `typist` has `done`", "`release`, `deadline` and `done`"),
+        (SMALL_MESSAGES, "task `typist` has `send` of 1 bytes", "the same `bytes`"),
+        (TORN_MESSAGES, "task `editor` has `recv` of 1 bytes", "the same `bytes`"),
         (STRANGE_SPACE, "task `main` forks `thread`", "the same address_space"),
     ],
 )
@@ -58,12 +60,16 @@ def test_what_no_real_task_can_do_is_refused_before_anything_boots(
     assert not (tmp_path / "no-cache").exists()
 
 
-def test_every_value_that_is_varied_is_looked_at(command, nothing_to_boot):
-    done = command(
-        "compare", "fifo", "--workload", "web_server", "--vary", "gap=1ms,2ms", "--on", "vm"
-    )
+def test_every_value_that_is_varied_is_looked_at(command, nothing_to_boot, tmp_path):
+    file = tmp_path / "game.toml"
+    size = '[parameters.size]\ndefault = 8\ndoc = "bytes of a message"\n'
+    text = SMALL_MESSAGES.replace("bytes = 1", 'bytes = "$size"')
+    file.write_text(f'description = "mine"\nsource = "me"\n{size}{text}')
+    vary = ("--vary", "size=8,2", "--on", "vm")
+    done = command("compare", "fifo", "--workload", file, *vary)
     assert done.returncode == 2
-    assert "web_server.toml cannot run on a real kernel: " in done.stderr
+    assert f"{file} cannot run on a real kernel: " in done.stderr
+    assert "`send` of 2 bytes" in done.stderr
 
 
 def test_a_wrong_parameter_is_still_told_by_its_name(command, nothing_to_boot):

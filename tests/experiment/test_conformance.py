@@ -14,6 +14,8 @@ from xml.etree import ElementTree
 
 import pytest
 from running import PATIENCE_S, begin, wait_until_at_work
+from schedlab.experiment import conformance_table
+from schedlab.experiment.conformance import VERIFIER
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = ("--seeds", "60", "--orders", "100")
@@ -105,6 +107,51 @@ def test_what_goes_wrong_in_every_scenario_is_told_once_with_how_often(command, 
     assert done.stderr.count("violated:") == 1
     assert NULL in done.stderr
     assert "the same in: shares, extreme; 3 times in all" in done.stderr
+
+
+def violation(check, what, hint=None):
+    """As `check` tells one, with nothing to type."""
+    return {"check": check, "what": what, "hint": hint, "seed": None, "again": "", "replay": None}
+
+
+def test_what_a_run_and_a_verifier_say_of_one_mistake_is_told_once():
+    null, loop = "compare it with NULL", "every loop ends"
+    found = [
+        violation(VERIFIER, "Linux 7.3: the verifier refused mine_enqueue: R0 may be NULL", null),
+        violation("crowd", "mine.bpf.c:9: mine_enqueue: it reads 8 bytes at 0x0", null),
+        violation("crowd", "mine.bpf.c:3: mine_dispatch: it reads 8 bytes at 0x0", null),
+        violation("idle", "mine.bpf.c:8: mine_enqueue: it has not returned", loop),
+        violation("a", "mine.bpf.c:5: mine_enqueue: non-existent DSQ 0x1 for x[3]"),
+        violation("b", "mine.bpf.c:6: mine_dispatch: invalid DSQ ID 0x0000000000000001"),
+        violation("c", "mine.bpf.c:6: mine_dispatch: invalid DSQ ID 0x0000000000000002"),
+    ]
+    lines = list(conformance_table.violation_lines(None, found))
+    told = [line.removeprefix("\nviolated: ") for line in lines if "violated: " in line]
+    # The run's words come first: they have a scenario.
+    assert [line.split(": ")[0] for line in told] == ["crowd", "crowd", "idle", "a", "c"]
+    assert "the same in: verifier; 2 times in all" in lines
+    assert lines.count(f"hint: {null}") == 2
+
+
+def test_a_division_by_zero_is_found_though_a_kernel_goes_on(command, spoilt):
+    divide = "	p->scx.dsq_vtime = enq_flags / (u32)(p->static_prio - 120);\n"
+    done = command("check", spoilt("divider", divide), "--only", "crowd", "--quiet")
+    assert done.returncode == 1
+    assert "divider.bpf.c:41: round_robin_enqueue: it divides by 0" in done.stderr
+    assert "\nhint: compare the divisor with 0 before" in done.stderr
+
+
+def test_who_does_not_begin_in_the_simulator_is_told_how_to_ask_a_kernel(command, tmp_path):
+    text = (ROOT / "policies" / "fifo.bpf.c").read_text()
+    rare = 'struct { __uint(type, 4); __uint(max_entries, 1); } rare SEC(".maps");\n'
+    use = "	bpf_map_delete_elem(&rare, &enq_flags);\n	scx_bpf_dsq_insert("
+    before, _, after = text.rpartition("	scx_bpf_dsq_insert(")
+    head, include, rest = before.partition("#include <scx/common.bpf.h>\n")
+    (tmp_path / "rare.bpf.c").write_text(head + include + rare + rest + use + after)
+    done = command("check", "./rare.bpf.c", "--only", "crowd", "--quiet")
+    assert done.returncode == 2
+    assert "policy rare does not begin: map rare has type" in done.stderr
+    assert "`schedlab check ./rare.bpf.c --only verifier` asks a kernel" in done.stderr
 
 
 def test_a_policy_that_loops_is_told_with_its_line_and_not_tried_for_long(command, spoilt):
@@ -272,6 +319,22 @@ def test_promises_of_another_directory_are_not_those_of_a_copy(command, tmp_path
     done = command("check", "./fifo.bpf.c", "--only", "crowd")
     assert done.returncode == 1, "a policy that says nothing promises that waits end"
     assert "at most 30,000 ms" in done.stderr or "runnable task stall" in done.stderr
+
+
+def test_another_file_holds_a_policy_to_other_promises_whatever_its_tunables(command, tmp_path):
+    (tmp_path / "mine.toml").write_text("[light]\nwait_ms_max = 0\n")
+    words = ("check", "fifo", "--promises", "mine.toml", "--only", "light", "--quiet")
+    done = command(*words)
+    assert done.returncode == 1
+    [again] = commands(done.stderr, "again")
+    assert again == ["check", "fifo", "--promises", "mine.toml", "--only", "light"]
+    assert command(*again).returncode == 1
+    slices = ("check", "round_robin", "--set", "slice_ns=1ms", "--only", "light", "--quiet")
+    assert command(*slices).returncode == 0
+    assert command(*slices, "--promises", "mine.toml").returncode == 1
+    missing = command("check", "fifo", "--promises", "none.toml", "--only", "light")
+    assert missing.returncode == 2
+    assert "error: cannot read none.toml" in missing.stderr
 
 
 def test_what_is_to_be_typed_again_says_what_was_asked(command, tmp_path):

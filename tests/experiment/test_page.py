@@ -251,8 +251,11 @@ def test_growth_is_that_of_the_means(full_page):
     assert "to the power" in full_page.text
 
 
-def test_the_split_of_cpu_time_is_that_of_the_last_value(full_page):
+def test_the_split_of_cpu_time_is_told_of_every_value(full_page):
     table = full_page.tables["split"]
+    places = [row[0] for row in table[1:] if "groups = " in row[0]]
+    assert places == [f"osdl-{cpus} groups = {n}" for cpus in (1, 2, 4, 8) for n in GROUPS]
+    assert "the figure is of the last value of groups, the table of all" in full_page.text
     at = next(index for index, row in enumerate(table) if row[0] == "osdl-8 groups = 200")
     assert [row[-10].split()[-1] for row in table[at : at + 4]] == list(POLICIES)
     shares = [float(text) for text in table[at + 1][-9:-4]]

@@ -64,6 +64,7 @@ def scheduled(number, **changes):
     return {"number": number, **counts, **changes}
 
 
+NONE = {"count": 0, "mean": 0.0, "p50": 0, "p90": 0, "p99": 0, "max": 0}
 SPREAD = {"count": 2, "mean": 5.0, "p50": 4, "p90": 6, "p99": 6, "max": 6}
 
 
@@ -78,6 +79,8 @@ def play(tasks=None, lost=0, **changes):
         "nr_tasks": len(tasks),
         "nr_cpus": 2,
         "tasks": tasks,
+        "requests": [],
+        "response_ns": NONE,
         "task_groups": [
             {"name": "worker", "nice": 0, "count": len(tasks), "pinned": False, "run_ns": 200}
             | {"first_exit_ns": 1_000, "last_exit_ns": 1_000}
@@ -118,9 +121,9 @@ def test_what_a_kernel_does_not_tell_is_null_and_nothing_is_missing(core_result)
     found = result(play(), timeline=True)
     assert set(found) == set(core_result)
     unknown = {name for name, value in found.items() if value is None}
-    of_core = {"error", "events", "ticks", "interrupts", "cpu_time_ns"}
-    of_requests = {"requests", "response_ns", "deadlines", "deadline_misses"}
-    assert unknown == of_core | of_requests
+    assert unknown == {"error", "events", "ticks", "interrupts", "cpu_time_ns"}
+    of_none = ("requests", "response_ns", "deadlines", "deadline_misses")
+    assert [found[name] for name in of_none] == [core_result[name] for name in of_none]
     groups = [set(group) for group in (found["task_groups"][0], core_result["task_groups"][0])]
     assert groups[0] == groups[1]
 
@@ -133,6 +136,14 @@ def core_result():
     )
     [cell] = expand(asked)
     return sweep.record(cell, sweep.simulate_cell(cell), None).result
+
+
+def test_deadlines_are_sums_over_the_requests_also_where_events_were_lost():
+    counts = {"done": 3, "deadlines": 4, "deadline_misses": 1, "response_ns": SPREAD}
+    requests = [{"name": "audio", **counts}, {"name": "key", **counts}]
+    found = result(play(lost=1, requests=requests, response_ns=SPREAD))
+    assert (found["deadlines"], found["deadline_misses"]) == (8, 2)
+    assert (found["requests"], found["response_ns"]) == (requests, SPREAD)
 
 
 def test_a_timeline_is_kept_only_if_asked_for_and_decides_the_digest():
@@ -476,6 +487,43 @@ def test_an_ejected_policy_shows_the_kernels_reason_and_the_sweep_goes_on(lab):
     assert "hint: create the queue by scx_bpf_create_dsq in init" in stderr
     status = {run["policy"]: run["status"] for run in json.loads(stdout)["runs"]}
     assert status == {"bad_queue": "failed", "fifo": "completed"}
+
+
+LATE = """
+description = "a task that needs longer than from one release to the next"
+source = "own"
+stop = "1s"
+[[tasks]]
+name = "late"
+program = [{ repeat = "forever", do = [
+    { release = "10ms", deadline = "5ms" }, { run = "25ms" }, "done",
+] }]
+"""
+
+
+def test_deadlines_of_an_idle_kernel_are_met_and_of_an_overloaded_one_missed(lab, tmp_path):
+    on_vm = ("--on", "vm", "--kernel", "6.18", "--cpus", "1", "--deterministic")
+    desktop = ("--workload", "desktop", "--with", "jobs=0", "--with", "length=1s")
+    code, stdout, stderr = finished(lab("compare", "fifo", *desktop, *on_vm, "--repeat", "1"))
+    assert code == 0, stderr
+    rows = [line.split() for line in stdout.splitlines() if "deadlines missed, %" in line]
+    assert {row[-5]: row[-1] for row in rows} == {
+        "key:": "0.00",
+        "video:": "0.00",
+        "audio:": "0.00",
+    }
+    assert "audio: response p99" in stdout
+    file = tmp_path / "late.toml"
+    file.write_text(LATE)
+    code, stdout, stderr = finished(lab("run", "fifo", "--workload", file, *on_vm, "--json"))
+    assert code == 0, stderr
+    found = json.loads(stdout)["result"]
+    # Releases at 10, 20 ... 990 ms, the last with 5 ms to go.
+    assert (found["deadlines"], found["deadline_misses"]) == (99, 99)
+    [late] = found["requests"]
+    assert late["name"] == "late" and 30 <= late["done"] <= 39
+    # Each is 15 ms later than the one before.
+    assert late["response_ns"]["max"] > 15_000_000 * late["done"]
 
 
 def test_what_a_policy_prints_in_a_machine_is_shown_by_run(lab, tmp_path):

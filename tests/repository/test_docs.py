@@ -181,7 +181,8 @@ def interface_lists() -> dict[str, list[str]]:
     # As wide as the masks of the machine, so they are no fields of one structure.
     wide = {"task_struct.cpus_mask": '"cpus_mask", TASK_MASK_AT', "cpumask.bits": '"bits", offset'}
     assert all(text in source["world"].replace("name: ", "") for text in wide.values())
-    fields += wide
+    scattered = re.findall(r'\("(\w+)", "(\w+)", (?:0|offset_of!)', source["world"])
+    fields += [".".join(names) for names in scattered] + list(wide)
     return {
         "Operations": re.findall(r'"(\w+)", \d;', operations),
         "Calls": re.findall(r'^    (?:    )?\(?"(\w+)"', calls, re.MULTILINE),

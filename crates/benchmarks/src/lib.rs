@@ -16,6 +16,8 @@ pub mod measure;
 mod player;
 mod system;
 
+pub use player::distribution::Distribution;
 pub use player::error::{PlayError, Step, Who};
+pub use player::requests::PlayedRequests;
 pub use player::score::{Played, PlayedGroup, PlayedTask, Status};
 pub use player::{Class, Options, Pace, check_playable, play};

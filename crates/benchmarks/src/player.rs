@@ -7,8 +7,10 @@
 mod changes;
 pub mod channel;
 mod conductor;
+pub mod distribution;
 pub mod error;
 pub mod pace;
+pub mod requests;
 pub mod score;
 mod setting;
 mod stage;
@@ -18,6 +20,7 @@ use crate::system::{self, Cpus, Fork};
 use changes::has_hotplug;
 use error::{PlayError, Step, Who};
 use pace::Burner;
+use requests::{Requests, check_messages};
 use scenario::workload::{ChangeKind, CpuSet, Op, Workload};
 use score::{Played, Status};
 use serde::{Deserialize, Serialize};
@@ -113,6 +116,8 @@ pub fn play(
     let channels = channel::make_channels(workload)?;
     let stage = Stage::new(workload.nr_gates as usize)
         .map_err(|errno| PlayError::system("cannot map the memory of all tasks", errno))?;
+    let requests = Requests::new(workload)
+        .map_err(|errno| PlayError::system("cannot map the memory of requests", errno))?;
     let burner = match options.pace {
         Pace::CpuTime => Burner::measured(),
         Pace::Instructions => Burner::counting_instructions(),
@@ -122,6 +127,7 @@ pub fn play(
         workload,
         stage: &stage,
         channels: &channels,
+        requests: requests.as_ref(),
         seed: options.seed,
         burner,
         class: options.class,
@@ -144,9 +150,9 @@ pub fn play(
     let nr_cpus = all_cpus.iter().map(|word| u64::from(word.count_ones())).sum();
     match Ending::of(stage.play().ending.load(SeqCst)) {
         Some(Ending::AllEnded | Ending::WorkloadStopped) => {
-            Ok(score::score(&stage, workload, Status::Completed, nr_cpus))
+            Ok(score::score(&setting, Status::Completed, nr_cpus))
         }
-        Some(Ending::TimeIsUp) => Ok(score::score(&stage, workload, Status::Stopped, nr_cpus)),
+        Some(Ending::TimeIsUp) => Ok(score::score(&setting, Status::Stopped, nr_cpus)),
         Some(Ending::Interrupted) => Err(PlayError::Interrupted),
         Some(Ending::Failed) => Err(failed(&stage, workload)),
         None => Err(PlayError::ConductorDied { status: wait_status }),
@@ -156,10 +162,10 @@ pub fn play(
 /// Whether real tasks can do at all what the workload says, on whatever machine.
 ///
 /// # Errors
-/// If it has requests, or a task forks into an address space that it is not in.
+/// If a task forks into an address space that it is not in, or messages cannot carry requests.
 pub fn check_playable(workload: &Workload) -> Result<(), PlayError> {
     check_address_spaces(workload)?;
-    check_requests(workload)
+    check_messages(workload)
 }
 
 /// Waits for the conductor and returns its wait status; passes an interrupt of the caller on, who
@@ -249,25 +255,6 @@ fn check_address_spaces(workload: &Workload) -> Result<(), PlayError> {
         }
     }
     Ok(())
-}
-
-/// A real message carries no request, and a real kernel gives no response times.
-fn check_requests(workload: &Workload) -> Result<(), PlayError> {
-    for kind in &workload.templates {
-        if let Some(key) = kind.program.iter().find_map(|op| key_of_request(*op)) {
-            let (workload, task) = (workload.name.clone(), kind.name.clone());
-            return Err(PlayError::Requests { workload, task, key });
-        }
-    }
-    Ok(())
-}
-
-fn key_of_request(op: Op) -> Option<&'static str> {
-    match op {
-        Op::Release { .. } => Some("release"),
-        Op::Done => Some("done"),
-        _ => None,
-    }
 }
 
 fn message_bytes_max(workload: &Workload) -> usize {

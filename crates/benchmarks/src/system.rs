@@ -3,7 +3,7 @@
 //! After a fork from a program with many threads only calls that allocate nothing are safe; none
 //! of these does.
 
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Number of the last system call's error.
 pub fn errno() -> i32 {
@@ -356,6 +356,70 @@ pub fn private_memory(bytes: usize) -> Result<&'static mut [u8], i32> {
             return Err(errno());
         }
         Ok(std::slice::from_raw_parts_mut(address.cast(), bytes))
+    }
+}
+
+/// Memory that processes forked from its maker share: zeroes at first, taken as it is touched.
+#[derive(Debug)]
+pub struct SharedMemory {
+    address: *mut libc::c_void,
+    bytes: usize,
+}
+
+// SAFETY: it only says where the memory lies; who makes references into it says why that is sound.
+unsafe impl Sync for SharedMemory {}
+
+impl SharedMemory {
+    /// So many bytes.
+    ///
+    /// # Errors
+    /// The kernel's error number if it has no room for the mapping.
+    pub fn new(bytes: usize) -> Result<SharedMemory, i32> {
+        // SAFETY: a new anonymous mapping; it is given back in `drop`.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED { Err(errno()) } else { Ok(SharedMemory { address, bytes }) }
+    }
+
+    /// All of it, as words.
+    pub fn words(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping begins at a page and lives as long as `self`; any bytes are words,
+        // and other processes reach them through atomics only.
+        unsafe { std::slice::from_raw_parts(self.address.cast(), self.bytes / size_of::<u64>()) }
+    }
+
+    /// Number `index` of the values that begin `at` bytes from the start of a page.
+    ///
+    /// # Panics
+    /// If it does not lie in the memory.
+    ///
+    /// # Safety
+    /// Zeroes must be a `T`, `T` must hold nothing but atomics, and `at` must be the place of such
+    /// values and of no others, aligned as they are.
+    pub unsafe fn get<T>(&self, at: usize, index: usize) -> &T {
+        let end = size_of::<T>().checked_mul(index + 1).and_then(|bytes| bytes.checked_add(at));
+        assert!(
+            end.is_some_and(|end| end <= self.bytes),
+            "value {index} at {at} of {}",
+            self.bytes
+        );
+        // SAFETY: it lies in the mapping, which lives as long as `self`; the rest is the caller's.
+        unsafe { &*self.address.byte_add(at).cast::<T>().add(index) }
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and no reference into it outlives `self`.
+        unsafe { libc::munmap(self.address, self.bytes) };
     }
 }
 

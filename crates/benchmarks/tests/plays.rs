@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use benchmarks::{Options, PlayError, Played, Status, Step, play};
+use benchmarks::{Options, PlayError, Played, PlayedRequests, Status, Step, play};
 use scenario::workload::Workload;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -331,6 +331,93 @@ fn a_seed_gives_every_task_the_draws_of_the_simulator() {
     assert_eq!(messages, expected);
 }
 
+// ---- requests -----------------------------------------------------------------------------------
+
+/// A task that is due every 10 ms, computes and is done, for 100 ms.
+fn periodic(work: &str, deadline: &str, others: &str) -> PlayedRequests {
+    let text = format!(
+        r#"
+        stop = "105ms"
+        [[tasks]]
+        name = "periodic"
+        program = [{{ repeat = "forever", do = [
+            {{ release = "10ms", deadline = "{deadline}" }}, {{ run = "{work}" }}, "done",
+        ] }}]
+        {others}
+        "#
+    );
+    let played = played(&written(&text));
+    let [group] = &played.requests[..] else { panic!("{:?}", played.requests) };
+    assert_eq!(played.response_ns, group.response_ns);
+    assert_eq!(group.name, "periodic");
+    group.clone()
+}
+
+#[test]
+fn a_deadline_that_nobody_can_meet_is_missed_by_all() {
+    let group = periodic("1ms", "1us", "");
+    // Releases at 10, 20 ... 100 ms, whether or not anybody came to them.
+    assert_eq!((group.deadlines, group.deadline_misses), (10, 10));
+    assert!(group.done <= 10 && group.response_ns.count == group.done);
+    let least_ns = group.response_ns.histogram.first().map_or(MS, |class| class.0);
+    assert!(least_ns >= MS * 15 / 16, "{group:?}");
+}
+
+#[test]
+fn a_deadline_that_is_never_over_is_missed_by_none() {
+    let group = periodic("1ms", "10s", "");
+    assert_eq!((group.deadlines, group.deadline_misses), (group.done, 0));
+}
+
+#[test]
+fn who_is_slower_than_its_period_misses_also_what_it_never_came_to_release() {
+    let group = periodic("25ms", "5ms", "");
+    // 25 ms each: four are done at most.
+    assert!(group.done <= 4, "{group:?}");
+    assert_eq!((group.deadlines, group.deadline_misses), (10, 10));
+}
+
+#[test]
+fn a_request_goes_with_messages_and_children_and_is_known_by_who_released_it() {
+    let text = r#"
+        channels.c.capacity_bytes = 65536
+        [[tasks]]
+        name = "client"
+        program = [{ repeat = 5, do = [
+            { release = "2ms", deadline = "10s" }, { send = "c", bytes = 8 },
+        ] }]
+        [[tasks]]
+        name = "stranger"
+        program = [{ repeat = 5, do = [{ send = "c", bytes = 8 }] }]
+        [[tasks]]
+        name = "server"
+        program = [{ repeat = 10, do = [
+            { recv = "c", bytes = 8 }, { fork = "child" }, "join",
+        ] }]
+        [templates.child]
+        program = [{ run = "100us" }, "done"]
+    "#;
+    let played = played(&written(text));
+    let [group] = &played.requests[..] else { panic!("{:?}", played.requests) };
+    assert_eq!(group.name, "client");
+    assert_eq!((group.done, group.deadlines, group.deadline_misses), (5, 5, 0));
+    assert!(group.response_ns.max >= 100_000, "{group:?}");
+}
+
+#[test]
+fn a_deadline_of_children_is_one_and_their_responses_are_several() {
+    let text = r#"
+        [[tasks]]
+        name = "parent"
+        program = [{ release = "1ms", deadline = "1us" }, { repeat = 3, do = [{ fork = "child" }] }]
+        [templates.child]
+        program = [{ run = "100us" }, "done"]
+    "#;
+    let played = played(&written(text));
+    let [group] = &played.requests[..] else { panic!("{:?}", played.requests) };
+    assert_eq!((group.done, group.deadlines, group.deadline_misses), (3, 1, 1));
+}
+
 // ---- what goes wrong ----------------------------------------------------------------------------
 
 #[test]
@@ -443,14 +530,29 @@ fn a_child_in_a_strange_address_space_is_refused_with_both_names() {
 }
 
 #[test]
-fn a_workload_with_requests_is_refused_with_the_task_that_has_them() {
-    for (step, of_step) in [("{ release = \"1ms\" }", "release"), ("\"done\"", "done")] {
-        let text = format!("[[tasks]]\nname = \"due\"\nprogram = [{step}]");
-        let error = refused(&written(&text));
-        let PlayError::Requests { task, key, .. } = &error else { panic!("{error:?}") };
-        assert_eq!((task.as_str(), *key), ("due", of_step));
+fn messages_that_cannot_carry_a_request_are_refused_with_their_task() {
+    let text = |sent: u32, received: u32| {
+        format!(
+            r#"
+            channels.c.capacity_bytes = 65536
+            [[tasks]]
+            name = "due"
+            program = [{{ release = "1ms" }}, {{ send = "c", bytes = {sent} }}]
+            [[tasks]]
+            name = "server"
+            program = [{{ recv = "c", bytes = {received} }}, "done"]
+        "#
+        )
+    };
+    for (sent, received, who, of_step) in
+        [(1, 1, "due", "send"), (5000, 5000, "due", "send"), (100, 50, "server", "recv")]
+    {
+        let error = refused(&written(&text(sent, received)));
+        let PlayError::Request { task, key, .. } = &error else { panic!("{error:?}") };
+        assert_eq!((task.as_str(), *key), (who, of_step));
         assert!(error.to_string().contains("\nhint: "), "{error}");
     }
+    assert_eq!(played(&written(&text(4, 4))).requests[0].done, 1);
 }
 
 #[test]

@@ -21,7 +21,7 @@ const NESTING_MAX: usize = 32;
 /// Types that are looked at for what a value holds.
 const SCALARS_MAX: usize = 4096;
 /// Structures in a policy's own that the kernel writes.
-const KERNELS_OWN: [&str; 2] = ["bpf_timer", "bpf_spin_lock"];
+pub(crate) const KERNELS_OWN: [&str; 2] = ["bpf_timer", "bpf_spin_lock"];
 
 /// The number of a type; 0 is `void`.
 pub type TypeId = u32;

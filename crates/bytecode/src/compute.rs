@@ -52,6 +52,12 @@ pub(crate) fn moved_signed(width: Width, value: u64, bits: u8) -> u64 {
     if width == Width::Bits32 { value as u32 as u64 } else { value }
 }
 
+/// As [`Instruction::Cast`](crate::Instruction::Cast).
+pub(crate) fn cast(value: u64, upper: u32) -> u64 {
+    let lower = value as u32;
+    if lower == 0 { 0 } else { u64::from(upper) << 32 | u64::from(lower) }
+}
+
 /// The lower bits in another order, the upper ones 0.
 pub(crate) fn reordered(order: ByteOrder, value: u64, bits: u8) -> u64 {
     let swaps = match order {

@@ -28,6 +28,8 @@ pub enum ObjectError {
     Slots { section: String },
     #[error("its code and variables have more than {most} bytes; section {section} has {bytes}")]
     Bytes { section: String, bytes: u64, most: u64 },
+    #[error("function {name} has no instructions")]
+    Empty { name: String },
     #[error("function {name} does not lie in its section, or overlaps another")]
     Function { name: String },
     #[error("variable {name} does not lie in its section, or is of a wrong type")]
@@ -72,6 +74,11 @@ pub enum LinkError {
          changes the width of one with a sign\nhint: give it the type that it has in the kernel"
     )]
     Width { place: Box<Place>, object: u64, world: u64 },
+    #[error(
+        "{place}: it casts an address of an arena, and the object has none\nhint: declare a map of \
+         type BPF_MAP_TYPE_ARENA"
+    )]
+    Arena { place: Box<Place> },
     #[error(transparent)]
     Types(#[from] BtfError),
     #[error("it has more than {0} instructions")]

@@ -53,6 +53,10 @@ pub enum FaultKind {
     /// A mistake with what is to be given back.
     #[error("{0}")]
     Holding(&'static str),
+    /// A division by zero. BPF defines what comes of it, C does not: whoever wrote it means no such
+    /// thing.
+    #[error("it divides by 0")]
+    Division,
     /// A function calls others too deep.
     #[error("calls are nested more than 8 deep")]
     Depth,

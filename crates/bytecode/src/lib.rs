@@ -8,6 +8,7 @@
 // Some is for translations alone.
 #![cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(dead_code))]
 
+mod arena;
 mod btf;
 mod compute;
 mod error;
@@ -15,16 +16,20 @@ mod fault;
 mod instruction;
 mod kernel_names;
 mod link;
+mod mapping;
 mod maps;
 mod memory;
 mod notes;
 mod object_file;
+mod paths;
 mod program;
 mod reader;
 mod room;
 mod run;
 mod structures;
+mod values;
 
+pub use arena::{Arena, PAGE_BYTES, Reserved};
 pub use btf::{Btf, BtfError, Member, Qualifier, SectionVariable, Type, TypeId, essential_name};
 pub use error::{LinkError, ObjectError, Place};
 pub use fault::{Beyond, Fault, FaultKind, Stop};
@@ -35,17 +40,19 @@ pub use instruction::{
 pub use kernel_names::{kernel_call_name, kernel_calls, map_kind_name};
 pub use link::{Addresses, World};
 pub use maps::{
-    LOCKS_MAX, MapView, Maps, STORAGES_BEGIN, TimerCall, UnknownMap, array_token, errno, kind,
-    tokens,
+    Key, LOCKS_MAX, MapView, Maps, STORAGES_BEGIN, TimerCall, UnknownMap, arena_of, array_token,
+    errno, kind, tokens,
 };
 pub use memory::{FRAME_BYTES, FRAMES_MAX, Full, Layout, MEMORY_BEGIN, Memory};
 pub use notes::{FieldRelocation, Line, Notes, Question};
 pub use object_file::{
     Code, Data, Extern, Function, MapDefinition, Object, Reference, Table, Variable,
 };
+pub use paths::{PathError, Spot, Step, read_path};
 pub use program::{
     Elements, FUNCTIONS_BEGIN, Holding, Lock, Locks, Program, Rows, Shortcut, Walks,
 };
 pub use room::{Room, Shift};
 pub use run::{Host, Machine, Run, Touch, Words};
 pub use structures::{Field, Shape, Structure, Structures};
+pub use values::NameOf;

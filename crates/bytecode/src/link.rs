@@ -37,9 +37,9 @@ pub struct World {
     pub shortcuts: BTreeMap<usize, Shortcut>,
     /// What calls do to what a program holds, which strict runs follow.
     pub holdings: BTreeMap<usize, Holding>,
-    /// Fields of 8 bytes, by their offsets in these rows, that programs may write although the
-    /// rows lie where they may only read.
-    pub written_fields: Vec<(Rows, u32)>,
+    /// Fields, by their offsets in these rows, that programs may write although the rows lie where
+    /// they may only read.
+    pub written_fields: Vec<(Rows, u32, Size)>,
     /// Addresses of variables by name, those of the kernel's configuration included.
     pub variables: BTreeMap<String, u64>,
     /// The address of 8 bytes that are 0, which weak variables of the kernel's configuration are.
@@ -59,6 +59,9 @@ pub struct Addresses {
     /// How many bytes a program may write where calls with [`Shortcut::Cell`] lead, by what stands
     /// for the column, which is the first argument. They give an address of as many, or 0.
     pub cells: BTreeMap<u64, u32>,
+    /// The upper half of what a cast of its arena's addresses for user space gives, if it has an
+    /// arena.
+    pub user_upper: Option<u32>,
 }
 
 impl Program {
@@ -233,6 +236,13 @@ impl Link<'_> {
                 Ok(wide(to, value))
             }
             (Instruction::Call(callee), _) => self.call(of, slot, at, callee, reference),
+            (Instruction::Cast { to, from, upper }, None) => match self.addresses.user_upper {
+                Some(user) => {
+                    let upper = if upper == 0 { user } else { upper };
+                    Ok(Instruction::Cast { to, from, upper })
+                }
+                None => Err(LinkError::Arena { place: self.place(of, slot) }),
+            },
             (_, None) => Ok(decoded),
             _ => Err(LinkError::Relocation { place: self.place(of, slot) }),
         }

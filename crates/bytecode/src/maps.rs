@@ -5,8 +5,11 @@
 //! an update of the value around it does, loses nothing. A kernel's update leaves both alone
 //! (`copy_map_value`).
 
+mod arenas;
 mod entries;
+mod looking;
 mod queue;
+mod storage;
 mod timers;
 
 use crate::instruction::Size;
@@ -15,9 +18,12 @@ use crate::memory::Memory;
 use crate::object_file::MapDefinition;
 use crate::program::Elements;
 use crate::room::Room;
+pub use arenas::arena_of;
 use entries::Entries;
+pub use looking::Key;
 use queue::Ring;
 use std::collections::{BTreeMap, VecDeque};
+use storage::{is_storage, owner};
 pub use timers::{PLACES_MAX as LOCKS_MAX, TimerCall};
 use timers::{Places, Timer};
 
@@ -45,6 +51,10 @@ pub mod kind {
     pub const STACK: u32 = 23;
     /// A value for each task.
     pub const TASK_STORAGE: u32 = 29;
+    /// Pages, see [`Arena`](crate::Arena).
+    pub const ARENA: u32 = 33;
+    /// A value for each group of tasks.
+    pub const CGRP_STORAGE: u32 = 32;
 }
 
 /// What stands for the first map of an object; no address.
@@ -107,8 +117,6 @@ const ENTRY_BYTES: usize = 96;
 const CHECKED: &str = "the memory has keys and values that are given";
 /// Values of deleted keys that are left alone, newest first.
 const DELETED_SPARED: usize = 4096;
-/// Values of task storage that are allocated together.
-const STORAGE_CHUNK: usize = 64;
 
 /// Values are aligned to cache lines, so that a small one never lies on two of them.
 const LINE_BYTES: usize = 64;
@@ -124,7 +132,7 @@ pub struct MapView {
     pub value_size: u32,
     /// Most entries.
     pub max_entries: u32,
-    /// Of task storage, its place in a task.
+    /// Of storage, its place in a task or a group.
     pub index: u32,
     /// Bytes from one value to the next.
     pub value_stride: u32,
@@ -179,7 +187,7 @@ struct Map {
     watched: Option<Watched>,
     /// Bytes of a hash's value, those of all CPUs.
     value_bytes: usize,
-    /// Task-storage values that no task uses.
+    /// Values of storage that nobody uses.
     free: Vec<u64>,
     entries: Entries,
     /// What a queue or stack holds.
@@ -235,7 +243,7 @@ impl UnknownMap {
 }
 
 impl Maps {
-    /// Makes the maps that an object declares; `storages_max` of them may be task storage.
+    /// Makes the maps that an object declares; `storages_max` of them may be storage of each kind.
     ///
     /// # Errors
     ///
@@ -247,17 +255,20 @@ impl Maps {
         storages_max: usize,
     ) -> Result<Self, UnknownMap> {
         let mut maps = Maps::default();
-        let mut nr_storages = 0;
+        arenas::check(declared)?;
         for declaration in declared {
             let mut map = Map::new(room, declaration, nr_cpus)?;
-            if map.view.kind == kind::TASK_STORAGE {
-                if nr_storages as usize == storages_max {
-                    let reason = format!("more than {storages_max} task-storage maps");
+            let kind = map.view.kind;
+            if is_storage(kind) {
+                let before = maps.maps.iter().filter(|other| other.view.kind == kind).count();
+                if before == storages_max {
+                    let reason = format!("more than {storages_max} maps of {}", owner(kind));
                     return Err(UnknownMap::new(declaration, reason));
                 }
-                map.view.index = nr_storages;
+                map.view.index = before as u32;
+            }
+            if kind == kind::TASK_STORAGE {
                 maps.storages.push(maps.maps.len());
-                nr_storages += 1;
             }
             map.inner = inner_maps(declaration, declared)?;
             maps.maps.push(map);
@@ -334,35 +345,6 @@ impl Maps {
     /// The member of a watched map's values with this number, if there is one.
     pub fn member(&self, map: usize, number: usize) -> Option<(u64, u64)> {
         self.maps[map].watched.as_ref()?.members.get(number).copied()
-    }
-
-    /// The address of a zeroed value for a task, of the present one if it has one; 0 if there is no
-    /// room. `storage` has the addresses of the task's values, for all maps.
-    pub fn create_storage(
-        &mut self,
-        memory: &mut Memory,
-        room: &mut Room,
-        map: usize,
-        storage: &mut [u64],
-    ) -> u64 {
-        let (number, map) = (map, &mut self.maps[map]);
-        let place = &mut storage[map.view.index as usize];
-        if *place == 0 {
-            *place = map.take_value(memory, room, number, &mut self.chunks);
-        }
-        *place
-    }
-
-    /// Gives a task's value back; 0, or a negative error number if it has none.
-    pub fn delete_storage(&mut self, map: usize, storage: &mut [u64]) -> i32 {
-        if self.maps[map].give_back(storage) { 0 } else { -errno::ENOENT }
-    }
-
-    /// Gives all values of a task back.
-    pub fn forget_task(&mut self, storage: &mut [u64]) {
-        for map in &mut self.maps {
-            map.give_back(storage);
-        }
     }
 
     /// The address of the value that a hash has for the key at an address, that of a CPU where each
@@ -447,7 +429,7 @@ impl Maps {
 /// as soon as they are longer than half of one.
 fn stride_of(kind: u32, value_size: usize) -> usize {
     match kind {
-        kind::TASK_STORAGE if value_size > LINE_BYTES / 2 => {
+        kind if is_storage(kind) && value_size > LINE_BYTES / 2 => {
             value_size.next_multiple_of(LINE_BYTES)
         }
         _ => value_size.next_multiple_of(8),
@@ -466,7 +448,7 @@ fn inner_maps(
             let reason = format!("a map with number {key} inside, for which it has no place");
             return Err(UnknownMap::new(of, reason));
         }
-        if is_of_maps(kind) || kind == kind::TASK_STORAGE {
+        if is_of_maps(kind) || is_storage(kind) {
             let reason = format!("{} inside; no kernel takes it there", declared[map].name);
             return Err(UnknownMap::new(of, reason));
         }
@@ -483,7 +465,7 @@ fn what_no_kernel_makes(declaration: &MapDefinition) -> Option<String> {
         let range = format!("1 to {KEY_BYTES_MAX}");
         return Some(format!("keys of {key_size} bytes; as in a kernel, a hash's have {range}"));
     }
-    let is_indexed = [kind::ARRAY, kind::PERCPU_ARRAY, kind::TASK_STORAGE].contains(&kind);
+    let is_indexed = [kind::ARRAY, kind::PERCPU_ARRAY].contains(&kind) || is_storage(kind);
     if is_of_maps(kind) {
         let why = "here a map of maps has keys of 4 and at least one";
         return (key_size != INDEX_BYTES || entries == 0)
@@ -500,15 +482,16 @@ fn what_no_kernel_makes(declaration: &MapDefinition) -> Option<String> {
         return Some(format!("flags {flags:#x}; {why}"));
     }
     let is_known = is_indexed || is_hash(kind) || is_queue(kind);
-    if kind == kind::TASK_STORAGE && value_size > STORAGE_BYTES_MAX {
-        let most = format!("as in a kernel, task storage's have {STORAGE_BYTES_MAX} at the most");
+    if is_storage(kind) && value_size > STORAGE_BYTES_MAX {
+        let owner = owner(kind);
+        let most = format!("as in a kernel, those of {owner} have {STORAGE_BYTES_MAX} at the most");
         return Some(format!("values of {value_size} bytes; {most}"));
     }
-    if kind == kind::TASK_STORAGE && (entries != 0 || flags & NO_PREALLOC == 0) {
-        let why = "as in a kernel, task storage has map_flags BPF_F_NO_PREALLOC and no max_entries";
+    if is_storage(kind) && (entries != 0 || flags & NO_PREALLOC == 0) {
+        let why = "as in a kernel, storage has map_flags BPF_F_NO_PREALLOC and no max_entries";
         return Some(format!("{entries} entries and flags {flags:#x}; {why}"));
     }
-    if kind != kind::TASK_STORAGE && is_known && entries == 0 {
+    if !is_storage(kind) && is_known && entries == 0 {
         return Some("no entries; as in a kernel, max_entries says how many it has".to_owned());
     }
     (is_known && !(1..=VALUE_BYTES_MAX).contains(&value_size)).then(|| {
@@ -531,11 +514,13 @@ impl Map {
         let copies = match declaration.kind {
             kind::ARRAY | kind::QUEUE | kind::STACK => 1,
             kind::PERCPU_ARRAY => nr_cpus,
-            kind if is_hash(kind) || is_of_maps(kind) || kind == kind::TASK_STORAGE => 0,
+            kind::ARENA => 0,
+            kind if is_hash(kind) || is_of_maps(kind) || is_storage(kind) => 0,
             other => {
                 let reason = format!(
                     "type {}; known are arrays (2, 6), hashes (1, 5, 9, 10), both of maps (12, \
-                     13), queues (22), stacks (23) and task storage (29)",
+                     13), queues (22), stacks (23), storage of tasks (29) and of cgroups (32), \
+                     and arenas (33)",
                     map_kind_name(other)
                 );
                 return Err(UnknownMap { is_of_unknown_kind: true, ..refused(reason) });
@@ -569,38 +554,6 @@ impl Map {
             free: Vec::new(),
             deleted: VecDeque::new(),
         })
-    }
-
-    /// A value for a task; 0 if there is no room.
-    fn take_value(
-        &mut self,
-        memory: &mut Memory,
-        room: &mut Room,
-        number: usize,
-        chunks: &mut Chunks,
-    ) -> u64 {
-        let stride = u64::from(self.view.value_stride);
-        if self.free.is_empty()
-            && let Some(begin) = room.take(stride as usize * STORAGE_CHUNK, LINE_BYTES, false)
-        {
-            if self.watched.is_some() {
-                chunks.insert(begin, (number, STORAGE_CHUNK as u64));
-            }
-            self.free.extend((0..STORAGE_CHUNK as u64).rev().map(|at| begin + at * stride));
-        }
-        let Some(value) = self.free.pop() else { return 0 };
-        memory.bytes_mut(value, stride).expect("a value of this map").fill(0);
-        value
-    }
-
-    /// Takes a task's value, if it has one; whether it had.
-    fn give_back(&mut self, storage: &mut [u64]) -> bool {
-        if self.view.kind != kind::TASK_STORAGE {
-            return false;
-        }
-        let value = std::mem::take(&mut storage[self.view.index as usize]);
-        self.free.extend((value != 0).then_some(value));
-        value != 0
     }
 
     /// A value for the key at an address; 0 if there is no room.

@@ -4,8 +4,10 @@
 //! prints or compares addresses does the same in every process, and a NULL with an offset of a
 //! field is outside. The lower part may only be read by programs, the upper part is theirs.
 
+use crate::arena::Arena;
 use crate::instruction::Size;
-use memmap2::{MmapMut, MmapOptions};
+use crate::mapping::mapped;
+use memmap2::MmapMut;
 
 /// The first address. What lies below is NULL and all that a field's offset can make of it.
 pub const MEMORY_BEGIN: u64 = 1 << 16;
@@ -24,6 +26,8 @@ pub struct Memory {
     writable: usize,
     /// How much of each part is taken.
     taken: [usize; 2],
+    /// What its program shares with user space. It has addresses of its own.
+    arena: Option<Box<Arena>>,
 }
 
 /// How large the parts of a memory are.
@@ -55,22 +59,20 @@ pub struct Full {
     bytes: usize,
 }
 
-fn mapped(bytes: usize) -> MmapMut {
-    let mapped = MmapOptions::new().len(bytes).no_reserve_swap().map_anon();
-    mapped.expect("addresses for a memory")
-}
-
 impl Clone for Memory {
     fn clone(&self) -> Memory {
         let mut bytes = mapped(self.bytes.len());
         bytes.copy_from_slice(&self.bytes);
-        Memory { bytes, ..*self }
+        Memory { bytes, arena: self.arena.clone(), ..*self }
     }
 }
 
 impl PartialEq for Memory {
     fn eq(&self, other: &Memory) -> bool {
-        self.layout() == other.layout() && self.taken == other.taken && *self.bytes == *other.bytes
+        self.layout() == other.layout()
+            && self.taken == other.taken
+            && self.arena == other.arena
+            && *self.bytes == *other.bytes
     }
 }
 
@@ -85,7 +87,7 @@ impl Memory {
         let frames = (FRAME_BYTES * FRAMES_MAX) as usize;
         let read_only = read_only.next_multiple_of(16);
         let bytes = mapped(read_only + frames + writable);
-        Memory { bytes, writable: read_only, taken: [0, read_only + frames] }
+        Memory { bytes, writable: read_only, taken: [0, read_only + frames], arena: None }
     }
 
     /// How large its parts are.
@@ -97,6 +99,27 @@ impl Memory {
     /// this module by that pointer sees to it that nobody else uses the same bytes meanwhile.
     pub fn first(&mut self) -> *mut u8 {
         self.bytes.as_mut_ptr()
+    }
+
+    /// The arena of the program that runs in it, if it has one.
+    pub fn arena(&mut self) -> Option<&mut Arena> {
+        self.arena.as_deref_mut()
+    }
+
+    /// Gives it the arena of a program, instead of another's. A machine that has the memory knows
+    /// where its arena lies, so nobody does so then.
+    pub fn set_arena(&mut self, arena: Option<Arena>) {
+        self.arena = arena.map(Box::new);
+    }
+
+    /// Whether it has an arena.
+    pub fn has_arena(&self) -> bool {
+        self.arena.is_some()
+    }
+
+    /// The arena, to be read.
+    pub(crate) fn arena_to_read(&self) -> Option<&Arena> {
+        self.arena.as_deref()
     }
 
     /// Takes room that programs may only read, and gives its address.

@@ -39,6 +39,8 @@ const R_BPF_64_32: u32 = 10;
 
 const POINTER_BYTES: u64 = 8;
 const MAPS_SECTION: &str = ".maps";
+/// Variables in the arena. Source: libbpf, `ARENA_SEC`.
+const ARENA_SECTION: &str = ".addr_space.1";
 const LICENCE_SECTION: &str = "license";
 /// What stands before the name of a section that a loader takes only if it is asked to.
 const OPTIONAL: char = '?';
@@ -149,6 +151,8 @@ pub struct MapDefinition {
     pub flags: u32,
     /// The type of its keys; 0 if it does not say.
     pub key_type: TypeId,
+    /// What else its kind wants to know: where user space has an arena; 0 if it does not say.
+    pub extra: u64,
     /// The type of its values; 0 if it does not say.
     pub value_type: TypeId,
     /// Where the list of maps begins that a map of maps begins with, in bytes from its own begin.
@@ -160,7 +164,7 @@ pub struct MapDefinition {
 /// A section of variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Data {
-    /// Its name: `.rodata`, `.data`, `.bss`, or one of these with a suffix.
+    /// Its name: `.rodata`, `.data`, `.bss`, one of these with a suffix, or that of an arena's.
     pub name: String,
     /// What it holds at first.
     pub bytes: Vec<u8>,
@@ -170,6 +174,13 @@ pub struct Data {
     pub read_only: bool,
     /// Its variables by name, `static` ones included.
     pub variables: BTreeMap<String, Variable>,
+}
+
+impl Data {
+    /// Whether it lies in the arena.
+    pub fn is_of_arena(&self) -> bool {
+        self.name == ARENA_SECTION
+    }
 }
 
 /// A variable at file level.
@@ -320,17 +331,17 @@ impl<'a> Reading<'a> {
     }
 
     fn functions(&self, object: &mut Object) -> Result<(), ObjectError> {
-        for symbol in self.file.symbols() {
-            let Some(Place::Code(code)) = self.place(&symbol) else { continue };
-            if symbol.kind() != SymbolKind::Text {
-                continue;
-            }
+        for symbol in self.file.symbols().filter(|one| one.kind() == SymbolKind::Text) {
             let name = name_of(&symbol)?.to_owned();
+            if symbol.is_definition() && symbol.size() == 0 {
+                return Err(ObjectError::Empty { name });
+            }
+            let Some(Place::Code(code)) = self.place(&symbol) else { continue };
             let (at, bytes) = (symbol.address(), symbol.size());
             let end =
                 at.checked_add(bytes).filter(|&end| end <= object.code[code].bytes.len() as u64);
             let aligned = (at | bytes).is_multiple_of(SLOT_BYTES as u64);
-            if end.is_none() || bytes == 0 || !aligned {
+            if end.is_none() || !aligned {
                 return Err(ObjectError::Function { name });
             }
             let slots = |bytes: u64| (bytes / SLOT_BYTES as u64) as u32;
@@ -490,7 +501,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// What lies in a section that means nothing here, such as an arena's, is of another world, and
+    /// What lies in a section that means nothing here, is of another world, and
     /// is refused where a way leads to it.
     fn elsewhere(&mut self, object: &mut Object, symbol: &str, section: &str) -> Reference {
         let name = format!("{symbol} in section {section}").trim_start().to_owned();
@@ -540,7 +551,8 @@ fn variables_are_read_only(name: &str) -> Option<bool> {
     let is = |base: &str| {
         name.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
-    if is(".rodata") { Some(true) } else { (is(".data") || is(".bss")).then_some(false) }
+    let is_written = is(".data") || is(".bss") || name == ARENA_SECTION;
+    if is(".rodata") { Some(true) } else { is_written.then_some(false) }
 }
 
 fn bytes_or_zeros(section: &Section<'_>) -> Result<Vec<u8>, ObjectError> {
@@ -595,6 +607,7 @@ fn map_definition(
         entries_max: 0,
         flags: 0,
         key_type: 0,
+        extra: 0,
         value_type: 0,
         values_at: None,
         inner: Vec::new(),
@@ -602,15 +615,21 @@ fn map_definition(
     for member in members {
         let refused = || ObjectError::Map { name: name.to_owned(), member: member.name.clone() };
         // Where the map is to be found by others, which is nobody's concern here.
-        if matches!(&member.name[..], "pinning" | "numa_node" | "map_extra") {
+        if matches!(&member.name[..], "pinning" | "numa_node") {
             continue;
         }
         if member.name == "values" {
             map.values_at = Some(u64::from(member.bit_offset) / 8);
             continue;
         }
-        let Type::Pointer { to } = btf.resolve(member.of)?.1 else {
-            return Err(refused());
+        let to = match btf.resolve(member.of)?.1 {
+            Type::Pointer { to } => to,
+            // Of more than 32 bits.
+            Type::Enumeration { values, .. } if member.name == "map_extra" => {
+                map.extra = values.first().map_or(0, |&(_, value)| value as u64);
+                continue;
+            }
+            _ => return Err(refused()),
         };
         let number = || match btf.resolve(*to)?.1 {
             Type::Array { count, .. } => Ok(*count),
@@ -625,6 +644,7 @@ fn map_definition(
             "value_size" => map.value_bytes = number()?,
             "max_entries" => map.entries_max = number()?,
             "map_flags" => map.flags = number()?,
+            "map_extra" => map.extra = number()?.into(),
             _ => return Err(refused()),
         }
     }

@@ -261,7 +261,7 @@ pub struct Program {
     /// How many bytes there are where cells lead, by the column.
     pub(crate) cells: BTreeMap<u64, u32>,
     /// Fields of 8 bytes that programs may write though they lie where others may not.
-    pub(crate) written_fields: Vec<(Rows, u32)>,
+    pub(crate) written_fields: Vec<(Rows, u32, Size)>,
     /// Beginnings of lines.
     pub(crate) lines: BTreeMap<usize, Line>,
     /// Variables by their addresses.
@@ -307,9 +307,10 @@ impl Program {
 
     /// Whether a write is one of a field that programs may write.
     pub(crate) fn may_write_field(&self, memory: &Memory, address: u64, size: Size) -> bool {
-        let is_field =
-            |&(rows, offset): &(Rows, u32)| rows.has(memory, address.wrapping_sub(offset.into()));
-        size == Size::Double && self.written_fields.iter().any(is_field)
+        let is_field = |&(rows, offset, of): &(Rows, u32, Size)| {
+            size == of && rows.has(memory, address.wrapping_sub(offset.into()))
+        };
+        self.written_fields.iter().any(is_field)
     }
 
     /// How many bytes the variable has that begins at an address.

@@ -16,6 +16,7 @@ mod translation;
 use std::any::Any;
 use std::mem::MaybeUninit;
 
+use crate::arena::Arena;
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::instruction::Size;
 use crate::memory::{FRAME_BYTES, Memory};
@@ -78,6 +79,9 @@ struct Reach {
     host: *mut (),
     /// What the registers hold where the interpreter goes on.
     registers: MaybeUninit<[u64; 11]>,
+    /// The arena's first byte, and the table of its pages that are there; null if there is none.
+    arena: *mut u8,
+    pages: *const u8,
 }
 
 /// A program in a memory, whose functions can be called.
@@ -105,6 +109,8 @@ pub struct Machine {
 impl Machine {
     /// A machine that interprets its program, so many instructions a call at the most.
     pub fn new(program: Program, mut memory: Box<Memory>, instructions_max: u64) -> Machine {
+        let none = (std::ptr::null_mut(), std::ptr::null());
+        let (arena, pages) = memory.arena().map_or(none, Arena::first);
         let reach = Reach {
             first: memory.first(),
             left: instructions_max as i64,
@@ -115,6 +121,8 @@ impl Machine {
             calls: std::ptr::null(),
             host: std::ptr::null_mut(),
             registers: MaybeUninit::uninit(),
+            arena,
+            pages,
         };
         Machine {
             reach,
@@ -137,7 +145,9 @@ impl Machine {
     pub fn translate(&mut self) -> bool {
         self.shadow = None;
         let layout = self.memory.layout();
-        self.translation = Translation::new(&self.program, layout, self.instructions_max);
+        let has_arena = self.memory.has_arena();
+        self.translation =
+            Translation::new(&self.program, layout, has_arena, self.instructions_max);
         self.translation.is_some()
     }
 

@@ -5,6 +5,7 @@ use bytecode::{
     Memory, Notes, Object, Program, Rows, Run, Shortcut, Size, Stop, Walks, World,
 };
 
+use crate::arenas::{ARENA_BEGIN, ARENA_ONE_IN, arena, in_arena};
 use crate::instructions::slot;
 use crate::support::world;
 
@@ -19,7 +20,7 @@ const SOUND_SHARE_MIN: f64 = 0.5;
 
 /// Numbers that look random. Source: Steele, Lea and Flood, "Fast splittable pseudorandom number
 /// generators", 2014.
-struct Numbers(u64);
+pub struct Numbers(u64);
 
 impl Numbers {
     fn next(&mut self) -> u64 {
@@ -30,15 +31,15 @@ impl Numbers {
         z ^ z >> 31
     }
 
-    fn below(&mut self, n: u64) -> u64 {
+    pub fn below(&mut self, n: u64) -> u64 {
         self.next() % n
     }
 
-    fn one_in(&mut self, n: u64) -> bool {
+    pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
+    pub fn of<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len() as u64) as usize]
     }
 
@@ -51,7 +52,7 @@ impl Numbers {
         }
     }
 
-    fn wide(&mut self) -> u64 {
+    pub fn wide(&mut self) -> u64 {
         match self.below(4) {
             0 => self.below(66),
             1 => self.number() as i64 as u64,
@@ -62,7 +63,7 @@ impl Numbers {
 }
 
 /// The two slots of a load of 64 bits.
-fn load_wide(to: u8, value: u64) -> [[u8; 8]; 2] {
+pub fn load_wide(to: u8, value: u64) -> [[u8; 8]; 2] {
     [slot(0x18, to, 0, 0, value as i32), slot(0, 0, 0, 0, (value >> 32) as i32)]
 }
 
@@ -84,7 +85,12 @@ fn function(numbers: &mut Numbers, memory: &Memory, functions: usize) -> Vec<[u8
     let end = code.len() as u64 + body;
     for _ in 0..body {
         let at = code.len() as u64;
-        code.extend(instruction(numbers, at, end, functions));
+        if memory.has_arena() && numbers.one_in(3) {
+            let number = numbers.number();
+            code.extend(in_arena(numbers, number));
+        } else {
+            code.extend(instruction(numbers, at, end, functions));
+        }
     }
     code.push(slot(0x95, 0, 0, 0, 0));
     code
@@ -148,8 +154,12 @@ fn shortcuts() -> [(i32, Shortcut); 11] {
     ]
 }
 
+fn written_fields() -> Vec<(Rows, u32, Size)> {
+    vec![(ROWS, 0, Size::Double), (ROWS, 16, Size::Double), (ROWS, 9, Size::Byte)]
+}
+
 fn world_with_rows() -> World {
-    let mut world = World { written_fields: vec![(ROWS, 0), (ROWS, 16)], ..world() };
+    let mut world = World { written_fields: written_fields(), ..world() };
     for (at, (helper, shortcut)) in shortcuts().into_iter().enumerate() {
         world.helpers.insert(helper, SHORTCUTS_BEGIN + at);
         world.shortcuts.insert(SHORTCUTS_BEGIN + at, shortcut);
@@ -402,7 +412,7 @@ fn arithmetic(numbers: &mut Numbers, to: u8, from: u8, number: i32) -> [u8; 8] {
     slot(operation << 4 | class, to, 0, offset, number)
 }
 
-fn access(numbers: &mut Numbers, to: u8, from: u8, number: i32) -> [u8; 8] {
+pub fn access(numbers: &mut Numbers, to: u8, from: u8, number: i32) -> [u8; 8] {
     // Mostly by the frame, or by the registers that hold addresses near borders.
     let base = numbers.of(&[10, 10, 10, 10, 7, 7, 8, 9, from]);
     let offset = match (base, numbers.below(12)) {
@@ -432,7 +442,7 @@ fn object(numbers: &mut Numbers, memory: &Memory) -> Object {
 }
 
 /// An object of these functions, which call each other by -1000 less their numbers.
-fn object_of(codes: Vec<Vec<[u8; 8]>>) -> Object {
+pub fn object_of(codes: Vec<Vec<[u8; 8]>>) -> Object {
     let mut object = Object::default();
     let starts: Vec<_> = codes
         .iter()
@@ -459,9 +469,9 @@ fn object_of(codes: Vec<Vec<[u8; 8]>>) -> Object {
     object
 }
 
-type Outcome = (Result<u64, Box<Fault>>, u64, Box<Memory>);
+pub type Outcome = (Result<u64, Box<Fault>>, u64, Box<Memory>);
 
-fn outcome(program: &Program, translated: bool, memory: &Memory, given: [u64; 5]) -> Outcome {
+pub fn outcome(program: &Program, translated: bool, memory: &Memory, given: [u64; 5]) -> Outcome {
     let memory = Box::new(memory.clone());
     let mut machine = Machine::new(program.clone(), memory, INSTRUCTIONS_MAX);
     assert!(!translated || machine.translate(), "this machine");
@@ -543,10 +553,15 @@ fn random_programs_do_the_same_translated() {
         }
         memory.store(COPY, Size::Double, numbers.below(2));
         place_locks(&mut numbers, &mut memory);
+        let has_arena = seed % ARENA_ONE_IN == 0;
+        if has_arena {
+            memory.set_arena(Some(arena()));
+        }
         let world = world_with_rows();
         let object = object(&mut numbers, &memory);
         let elements = [(MAP, elements(&memory))].into();
-        let addresses = Addresses { elements, ..Addresses::default() };
+        let user_upper = has_arena.then_some((ARENA_BEGIN >> 32) as u32);
+        let addresses = Addresses { elements, user_upper, ..Addresses::default() };
         let Ok(program) = Program::link(&object, &[0], &world, &addresses) else {
             continue;
         };

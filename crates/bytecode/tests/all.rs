@@ -1,6 +1,7 @@
 //! One program for all tests of the crate, so that it is linked once.
 
 mod agreement;
+mod arenas;
 mod faults;
 mod hostile;
 mod instructions;

@@ -5,7 +5,7 @@ use bytecode::{Arithmetic, Instruction, NoInstruction, Object, Operand, Register
 use crate::support::{Loaded, built_of, world};
 
 /// Eight bytes of an instruction.
-pub fn slot(opcode: u8, to: u8, from: u8, offset: i16, number: i32) -> [u8; 8] {
+pub const fn slot(opcode: u8, to: u8, from: u8, offset: i16, number: i32) -> [u8; 8] {
     let [o0, o1] = offset.to_le_bytes();
     let [n0, n1, n2, n3] = number.to_le_bytes();
     [opcode, from << 4 | to, o0, o1, n0, n1, n2, n3]

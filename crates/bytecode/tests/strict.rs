@@ -88,6 +88,12 @@ u64 used_afterwards(u64 n) {
 	takes(p);
 	return *p;
 }
+u64 divided(u64 n) {
+	return 100 / n;
+}
+u64 rest(u64 n) {
+	return 100 % (u32)n;
+}
 u64 walked(u64 n) {
 	u64 it = 0;
 	begins(&it);
@@ -134,6 +140,8 @@ fn a_watched_run_ends_where_something_is_wrong_and_names_the_line() {
         ("unwritten", 3, "it reads 8 bytes of its stack, which nobody wrote"),
         ("beside_the_frame", 8, "right behind the end of a frame of its stack"),
         ("beside_the_frame", -57_i64 as u64, "8 bytes before the beginning of a frame"),
+        ("divided", 0, "it divides by 0"),
+        ("rest", 1 << 32, "it divides by 0"),
         ("gone", 1, "it uses the stack of a function that has returned"),
         ("kept_for_ever", 1, "what it gets here is never given back"),
         ("given_back_twice", 1, "it gives back what it did not get, or gave back before"),

@@ -7,7 +7,7 @@
 use crate::scenarios::{CHECKS, SMALL};
 use policy::Policy;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 use toml::{Table, Value};
 
@@ -62,22 +62,33 @@ pub struct Promises {
 }
 
 impl Promises {
-    /// What is asked of `policy` with these values of tunables.
+    /// What is asked of `policy` with these values of tunables: by `file`, which is of them, or by
+    /// the file beside the policy.
     ///
-    /// Its file speaks of the defaults. With another value only what it does *not* promise still
+    /// That one speaks of the defaults. With another value only what it does *not* promise still
     /// holds: other slices are other waits.
     ///
     /// # Errors
     /// If the file cannot be read, or says something that nobody can check.
-    pub fn of(policy: &Policy, tunables: &BTreeMap<String, i64>) -> Result<Self, PromiseError> {
-        let path = policy.source.with_file_name(format!("{}{SUFFIX}", policy.name));
+    pub fn of(
+        policy: &Policy,
+        tunables: &BTreeMap<String, i64>,
+        file: Option<&Path>,
+    ) -> Result<Self, PromiseError> {
+        let beside = policy.source.with_file_name(format!("{}{SUFFIX}", policy.name));
+        let path = file.map_or(beside, Path::to_owned);
         let mut promises = match fs::read_to_string(&path) {
             Ok(text) => {
                 Promises::parse(&text).map_err(|reason| PromiseError::Wrong { path, reason })?
             }
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Promises::default(),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound && file.is_none() => {
+                Promises::default()
+            }
             Err(cause) => return Err(PromiseError::Unreadable { path, cause }),
         };
+        if file.is_some() {
+            return Ok(promises);
+        }
         let is_default = |(name, value): (&String, &i64)| {
             policy
                 .tunables

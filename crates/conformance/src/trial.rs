@@ -9,6 +9,7 @@ use scenario::workload::Workload;
 use simulator::{Choice, Options, RunResult, Status, simulate};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 
 /// A policy with values for its tunables, and what is asked of it.
 #[derive(Clone, Debug)]
@@ -45,12 +46,16 @@ pub struct Outcome {
 }
 
 impl<'a> Subject<'a> {
-    /// A policy with these values of tunables, and what its file promises.
+    /// A policy with these values of tunables, and what its file promises, or this one.
     ///
     /// # Errors
     /// As [`Promises::of`].
-    pub fn of(policy: &'a Policy, tunables: BTreeMap<String, i64>) -> Result<Self, PromiseError> {
-        let promises = Promises::of(policy, &tunables)?;
+    pub fn of(
+        policy: &'a Policy,
+        tunables: BTreeMap<String, i64>,
+        file: Option<&Path>,
+    ) -> Result<Self, PromiseError> {
+        let promises = Promises::of(policy, &tunables, file)?;
         Ok(Subject { policy, tunables, promises, strict: true })
     }
 

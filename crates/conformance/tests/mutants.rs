@@ -74,7 +74,7 @@ fn files_of(source: &str) -> Vec<String> {
 
 /// The first thing that `schedlab check` would find, if anything.
 fn found_in(policy: &Policy) -> Option<String> {
-    let subject = Subject::of(policy, Default::default()).expect("the promises are sound");
+    let subject = Subject::of(policy, Default::default(), None).expect("the promises are sound");
     let rows = CHECKS.iter().flat_map(|check| check.judge(&subject, 1));
     if let Some(row) = rows.into_iter().find(|row| row.verdict == Verdict::Violated) {
         return Some(format!("{} {} {:?}: {}", row.check, row.property, row.measured, row.detail));

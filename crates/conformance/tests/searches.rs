@@ -24,7 +24,7 @@ fn compile(source: &str) -> Policy {
 }
 
 fn subject(policy: &Policy) -> Subject<'_> {
-    Subject::of(policy, Default::default()).expect("the promises are sound")
+    Subject::of(policy, Default::default(), None).expect("the promises are sound")
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn assert_told(problem: Option<Problem>) {
 #[test]
 fn an_access_beyond_an_array_is_found_in_every_kind_of_trial() {
     let policy = built();
-    let mut subject = Subject::of(&policy, Default::default()).expect("no promises");
+    let mut subject = Subject::of(&policy, Default::default(), None).expect("no promises");
     let check = CHECKS.iter().find(|check| check.name == "shares_smp").expect("it is there");
     let sound = |subject: &Subject| check.judge(subject, 1).swap_remove(0).problem;
     assert_told(sound(&subject));

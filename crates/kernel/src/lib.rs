@@ -14,8 +14,11 @@ pub mod kernels;
 pub mod records;
 pub mod trace;
 pub mod vm;
+mod ways_out;
 
 #[cfg(feature = "bpf")]
 pub mod guest;
 #[cfg(feature = "bpf")]
 pub mod loader;
+
+pub use ways_out::way_out;

@@ -10,6 +10,7 @@ use benchmarks::Played;
 use serde::{Deserialize, Serialize};
 
 use crate::trace::Schedule;
+use crate::ways_out::way_out;
 
 /// Name of a virtual machine's port that records go through, in `/sys/class/virtio-ports/*/name`.
 pub const PORT_NAME: &str = "schedlab";
@@ -196,15 +197,15 @@ impl Exit {
     /// The same end with what to do about it.
     #[must_use]
     pub fn with_hint(self) -> Self {
-        Exit { hint: self.way_out(), ..self }
+        Exit { hint: self.hint_of(), ..self }
     }
 
-    fn way_out(&self) -> String {
+    fn hint_of(&self) -> String {
         if self.asks_for_restart() {
             return "the machine's CPUs changed: load the policy again".to_owned();
         }
-        if let Some((_, hint)) = HINTS.iter().find(|known| self.message.contains(known.0)) {
-            return (*hint).to_owned();
+        if let Some(known) = way_out(&self.message) {
+            return known.to_owned();
         }
         // As in `ops.init() failed (-28)`.
         let errno = self.message.rsplit_once("(-").and_then(|(_, n)| n.strip_suffix(')'));
@@ -218,21 +219,6 @@ impl Exit {
     /// `SCX_ECODE_ACT_RESTART`.
     const RESTART_CODE: i64 = 1 << 48;
 }
-
-/// What the kernel says when it ejects a policy, and what to do about it.
-const HINTS: [(&str, &str); 7] = [
-    (
-        "failed to run for",
-        "a runnable task waited longer than timeout_ms: enqueue must put every task into a queue \
-         that dispatch takes from",
-    ),
-    ("check in for", "a CPU did not come to its watchdog: the policy is too slow, or loops"),
-    ("non-existent DSQ", "create the queue by scx_bpf_create_dsq in init"),
-    ("target CPU", "ask bpf_cpumask_test_cpu(cpu, p->cpus_ptr) before a task goes to a CPU"),
-    ("already direct-dispatched", "insert a task into one queue only"),
-    ("dispatch buffer overflow", "insert at most dispatch_max_batch tasks in one dispatch"),
-    ("PRIQ", "a queue is either in order of arrival or of virtual time until it is empty"),
-];
 
 /// How a piece of work ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,7 +17,7 @@ mod text;
 
 pub use play::{RecordError, record_play};
 pub use run_queues::{QueueOperation, QueueRecord};
-pub use schedule::{Distribution, Schedule, Stay, TaskSchedule, Wakeup};
+pub use schedule::{Schedule, Stay, TaskSchedule, Wakeup};
 pub use text::{TextError, TextTrace};
 
 use format::{Field, Layout};

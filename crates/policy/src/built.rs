@@ -117,6 +117,9 @@ impl Policy {
                 let most_mib = most >> 20;
                 PolicyError::ObjectSize { policy: name.to_owned(), section, bytes, most_mib }
             }
+            ObjectError::Empty { name: function } => {
+                PolicyError::NoCode { policy: name.to_owned(), function }
+            }
             other => broken(other.to_string()),
         })?;
         let operations = object.tables.iter().position(|table| table.of == OPERATIONS);

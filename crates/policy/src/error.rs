@@ -61,7 +61,8 @@ pub enum PolicyError {
 
     /// The compiler refused the source.
     #[error(
-        "{} {} with {compiler}:\n{output}{}", path.display(), refusal(output), way_out(output)
+        "{} {} with {compiler}:\n{}{}",
+        path.display(), refusal(output), told_once(output), way_out(output)
     )]
     Compilation {
         /// The policy's source.
@@ -148,6 +149,20 @@ pub enum PolicyError {
         bytes: u64,
         /// How many MiB are taken.
         most_mib: u64,
+    },
+
+    /// A function of its object is empty: the compiler saw that it has no end, and C says nothing
+    /// of what comes of that.
+    #[error(
+        "policy {policy}: the compiler has made no instructions of {function}, which never \
+         returns\nhint: the verifier must see that every loop ends: use bpf_for, bpf_repeat or \
+         can_loop"
+    )]
+    NoCode {
+        /// The policy's name.
+        policy: String,
+        /// The function.
+        function: String,
     },
 
     /// An object in the cache is not what was written there.
@@ -314,11 +329,44 @@ fn instead_of_ops(policy: &str, others: &[String]) -> String {
     )
 }
 
+/// What clang says of what no BPF program can do, and what to do instead.
+const OF_BPF: [(&str, &str); 2] = [
+    (
+        "unsupported signed division",
+        "\nhint: BPF divides unsigned numbers only: cast both sides of `/` or `%`, as in \
+         (u32)p->pid",
+    ),
+    (
+        "BPF stack limit",
+        "\nhint: the stack has 512 bytes: make what is large a global variable or the value of a \
+         BPF_MAP_TYPE_PERCPU_ARRAY",
+    ),
+];
+
+/// What the compiler printed; of a stack that is too small it complains at each access, which is
+/// told once.
+fn told_once(output: &str) -> String {
+    if !output.contains(OF_BPF[1].0) {
+        return output.to_owned();
+    }
+    let mut nr_errors = 0;
+    let is_first = |line: &&str| {
+        nr_errors += u32::from(line.contains(": error: "));
+        nr_errors < 2
+    };
+    let lines: Vec<&str> = output.lines().take_while(is_first).collect();
+    lines.join("\n").trim_end().to_owned()
+}
+
 fn way_out(output: &str) -> &'static str {
+    if let Some((_, hint)) = OF_BPF.iter().find(|known| output.contains(known.0)) {
+        return hint;
+    }
     if output.contains(OF_OTHER_MAPS) {
         "\nhint: the simulator has maps of the types BPF_MAP_TYPE_ARRAY, BPF_MAP_TYPE_HASH, both \
-         also PERCPU and OF_MAPS, LRU_HASH, LRU_PERCPU_HASH, QUEUE, STACK and TASK_STORAGE; \
-         another one needs a real kernel, and an object (.bpf.o) that was built with other headers"
+         also PERCPU and OF_MAPS, LRU_HASH, LRU_PERCPU_HASH, QUEUE, STACK, TASK_STORAGE and \
+         CGRP_STORAGE; another one needs a real kernel, and an object (.bpf.o) that was built with \
+         other headers"
     } else if OF_OTHER_HEADERS.iter().any(|words| output.contains(words)) {
         "\nhint: a source for other headers than schedlab's is given as the object (.bpf.o) that \
          was built with them, or with their folders named, as in CLANG=\"clang -I FOLDER\""

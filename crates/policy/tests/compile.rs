@@ -190,6 +190,21 @@ fn a_mistake_in_c_is_shown_as_the_compiler_shows_it() {
 }
 
 #[test]
+fn what_no_bpf_program_can_do_is_told_once_with_a_way_out() {
+    let error = |statement: &str| {
+        let text = COUNTING.replace("count += step;", statement);
+        Workshop::new().build("counting", &text).unwrap_err().to_string()
+    };
+    let signed = error("count += (int)step % (int)count;");
+    assert!(signed.contains("cast both sides"), "{signed}");
+    let large = error("volatile u64 all[100] = {}; for (int i = 0; i < 9; i++) all[count + i]++;");
+    assert_eq!(large.matches(": error: ").count(), 1, "{large}");
+    assert!(large.contains("the stack has 512 bytes"), "{large}");
+    let endless = error("u64 turns = 1; while (turns) count++;");
+    assert!(endless.contains("no instructions of ") && endless.contains("bpf_for"), "{endless}");
+}
+
+#[test]
 fn a_missing_include_is_named() {
     let text = COUNTING.replace("scx/common.bpf.h", "scx/uncommon.bpf.h");
     let error = Workshop::new().build("counting", &text).unwrap_err().to_string();

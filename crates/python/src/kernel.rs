@@ -132,6 +132,12 @@ pub fn kernels_default_series() -> Vec<&'static str> {
     kernels::DEFAULT_SERIES.to_vec()
 }
 
+/// What to do about what a message says of a policy's mistake, if that is known.
+#[pyfunction]
+pub fn way_out(words: &str) -> Option<&'static str> {
+    kernel::way_out(words)
+}
+
 /// The QEMU that would be used: program, version, and whether guests survive its threads.
 #[pyfunction]
 pub fn find_qemu(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {

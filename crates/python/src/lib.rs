@@ -430,7 +430,7 @@ mod _native {
     use super::kernel::{
         Initramfs, KernelError, Vm, VmError, boot, fastest_accelerator, find_qemu, kernels_add,
         kernels_damaged, kernels_default_series, kernels_fetch, kernels_find, kernels_list,
-        kernels_on_this_machine, kvm_obstacle,
+        kernels_on_this_machine, kvm_obstacle, way_out,
     };
     #[pymodule_export]
     use super::race::{RaceError, race_compile, race_entrants, race_heat, race_kernel_trace};

@@ -1,5 +1,6 @@
 //! The files of machines and workloads, read and written.
 
+mod cgroups;
 mod changes;
 pub mod machine;
 mod program;

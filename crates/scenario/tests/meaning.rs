@@ -5,7 +5,7 @@
 
 use scenario::machine::{Distance, Machine};
 use scenario::workload::{
-    Amount, Change, ChangeKind, Channel, NO_DEADLINE_NS, Op, Quantiles, Repeat, Workload,
+    Amount, Cgroup, Change, ChangeKind, Channel, NO_DEADLINE_NS, Op, Quantiles, Repeat, Workload,
 };
 use scenario::{parse_machine, parse_workload};
 use std::collections::{BTreeMap, BTreeSet};
@@ -363,5 +363,60 @@ fn each_cost_and_each_number_of_a_machine_changes_the_digest() {
         machine.cpus.pop();
         machine.with_digest().digest
     });
+    assert_all_differ(digests);
+}
+
+#[test]
+fn tasks_are_in_the_cgroups_that_they_name() {
+    let text = "description = \"d\"\nsource = \"own\"\n\
+        cgroups = [{ path = \"/web\", weight = 300 }, { path = \"/db\", idle = true },\n\
+        { path = \"/db/reads\", quota = \"50ms\", period = \"200ms\", burst = \"5ms\" }]\n\
+        [templates.child]\nprogram = [\"exit\"]\n\
+        [[tasks]]\nname = \"a\"\ncgroup = \"/db/reads\"\nprogram = [{ fork = \"child\" }]\n\
+        [[tasks]]\nname = \"b\"\ncgroup = \"/web\"\nprogram = [\"exit\"]\n";
+    let workload = workload(text, &[]);
+    let [web, db, reads] = &workload.cgroups[..] else { panic!("{:?}", workload.cgroups) };
+    assert_eq!(
+        (web.weight, web.idle, web.quota_ns, web.period_ns),
+        (300, false, None, 100_000_000)
+    );
+    assert_eq!((db.weight, db.idle, db.place()), (100, true, ("", "db")));
+    assert_eq!((reads.quota_ns, reads.burst_ns), (Some(50_000_000), 5_000_000));
+    assert_eq!((reads.period_ns, reads.place()), (200_000_000, ("/db", "reads")));
+    let groups: Vec<_> = workload.templates.iter().map(|template| template.cgroup).collect();
+    assert_eq!(groups, [None, Some(2), Some(0)]);
+    let written = scenario::workload_text(&workload.clone().as_written(), "own");
+    let again = parse_workload("w.toml", &written, &BTreeMap::new()).unwrap();
+    assert_eq!(again.digest, workload.as_written().digest, "{written}");
+}
+
+#[test]
+fn each_field_of_a_cgroup_changes_the_digest() {
+    let first = workload(PAIRS, &[]);
+    let change = |edit: &dyn Fn(&mut Workload)| {
+        let mut workload = first.clone();
+        edit(&mut workload);
+        workload.with_digest().digest
+    };
+    let mut digests = vec![first.digest.clone()];
+    let group = |path: &str, weight, quota_ns| {
+        let (path, idle, period_ns, burst_ns) = (path.to_owned(), false, 100_000_000, 0);
+        Cgroup { path, weight, idle, quota_ns, period_ns, burst_ns }
+    };
+    let groups = [
+        vec![group("/a", 100, None)],
+        vec![group("/b", 100, None)],
+        vec![group("/a", 200, None)],
+        vec![group("/a", 100, Some(50_000_000))],
+        vec![Cgroup { idle: true, ..group("/a", 100, None) }],
+        vec![Cgroup { period_ns: 1_000_000_000, ..group("/a", 100, None) }],
+        vec![Cgroup { burst_ns: 1_000, ..group("/a", 100, Some(50_000_000)) }],
+        vec![group("/a", 100, None), group("/b", 100, None)],
+    ];
+    digests.extend(groups.iter().map(|groups| change(&|w| w.cgroups = groups.clone())));
+    digests.push(change(&|w| {
+        w.cgroups = groups[0].clone();
+        w.templates[0].cgroup = Some(0);
+    }));
     assert_all_differ(digests);
 }

@@ -3,13 +3,16 @@
 
 #![allow(missing_docs)] // Fields mean what they mean in Linux.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint};
 use std::ptr::null_mut;
 
 /// CPUs that a mask can hold, and a machine can have.
 pub use scenario::machine::CPUS_MAX;
 
-/// Task-storage maps a policy may have.
+/// Groups that may be above each other, the root included.
+pub use scenario::check::CGROUP_LEVELS_MAX as GROUPS_ABOVE_MAX;
+
+/// Maps of storage of each kind that a policy may have.
 pub const STORAGE_MAX: usize = 8;
 /// Tasks that an iterator holds at once.
 pub const ITERATOR_CHUNK: usize = 64;
@@ -180,6 +183,53 @@ pub struct LoadWeight {
     pub weight: u64,
 }
 
+/// `struct cgroup_subsys_state`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GroupState {
+    pub cgroup: *mut Group,
+    pub parent: *mut GroupState,
+}
+
+/// `struct cgroup`. It is its tasks' `struct css_set` and `struct task_group` as well: the first
+/// word of each leads to it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Group {
+    pub css: GroupState,
+    pub kn: *mut GroupNode,
+    pub level: c_int,
+    pub ancestors: [*mut Group; GROUPS_ABOVE_MAX],
+    pub storage: [u64; STORAGE_MAX],
+}
+
+/// `struct kernfs_node`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct GroupNode {
+    pub id: u64,
+    pub name: *const u8,
+}
+
+/// A group and its node.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct GroupView {
+    pub group: Group,
+    pub node: GroupNode,
+}
+
+/// `struct scx_cgroup_init_args`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GroupInit {
+    pub weight: u32,
+    pub bw_period_us: u64,
+    pub bw_quota_us: u64,
+    pub bw_burst_us: u64,
+    pub sched_idle: bool,
+}
+
 /// `struct rq`
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -187,7 +237,18 @@ pub struct RunQueue {
     pub curr: *mut Task,
 }
 
-/// `struct task_struct` without its own mask, which lies behind it.
+/// `struct sched_info`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SchedInfo {
+    /// Times it was put on a CPU.
+    pub pcount: u64,
+    /// Time it was runnable and not running.
+    pub run_delay: u64,
+}
+
+/// `struct task_struct` without its own mask, which lies behind it. What changes at each switch
+/// lies together, in lines of 64 bytes; what is seldom looked at is behind it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Task {
@@ -203,7 +264,8 @@ pub struct Task {
     pub nr_cpus_allowed: c_int,
     pub cpu: c_int,
     pub recent_used_cpu: c_int,
-    pub wake_cpu: c_int,
+    /// `scx.selected_cpu`
+    pub selected_cpu: c_int,
     pub state: c_uint,
     pub flags: c_uint,
     pub policy: c_uint,
@@ -213,11 +275,18 @@ pub struct Task {
     pub se: SchedEntity,
     pub nvcsw: u64,
     pub nivcsw: u64,
+    pub sched_info: SchedInfo,
     pub start_time: u64,
     pub real_parent: *mut Task,
     pub parent: *mut Task,
     pub group_leader: *mut Task,
+    /// Also `sched_task_group`.
+    pub cgroups: *mut Group,
     pub comm: [u8; 16],
+    pub utime: u64,
+    pub stime: u64,
+    /// `scx.disallow`
+    pub disallow: bool,
 }
 
 /// `struct scx_init_task_args`
@@ -225,7 +294,7 @@ pub struct Task {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InitTaskArgs {
     pub fork: bool,
-    pub cgroup: *mut c_void,
+    pub cgroup: *mut Group,
 }
 
 /// `struct scx_exit_task_args`

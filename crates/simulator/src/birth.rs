@@ -1,8 +1,11 @@
 //! How a task comes to the policy and leaves it.
 
+use crate::ON_VM;
 use crate::abi::CpuMask;
 use crate::core::Core;
 use crate::failure::{FailureKind, told_number};
+use crate::flags;
+use crate::groups::ROOT;
 use crate::observation::Event;
 use crate::operations::Operation;
 use crate::place::{Place, TaskId};
@@ -40,6 +43,11 @@ impl Core<'_> {
         // As in the kernel, there is always a parent: what nobody of the workload forked came from
         // the first CPU's idle task.
         let parent = self.visible.room.shift.show(self.tasks.address_on(0, parent));
+        let group = match (kind.cgroup, self.tasks.state(task).parent) {
+            (Some(at), _) => self.groups.seen(self.groups.declared(at)),
+            (None, Some(parent)) => self.tasks.seen(parent).cgroups,
+            (None, None) => self.groups.seen(ROOT),
+        };
         let first = allowed.intersection(&self.idle.masks().online).next().unwrap_or(0);
         let here = self.here();
         let seen = self.tasks.seen_mut(task);
@@ -47,7 +55,9 @@ impl Core<'_> {
         seen.cpus_ptr = shared.unwrap_or(seen.cpus_ptr);
         seen.parent = parent;
         seen.real_parent = parent;
+        seen.cgroups = group;
         seen.cpu = if allowed.has(here) { here } else { first } as i32;
+        seen.recent_used_cpu = seen.cpu;
         task
     }
 
@@ -59,6 +69,7 @@ impl Core<'_> {
 
     /// Introduces a task to the policy (`scx_init_task`, `scx_enable_task`).
     pub fn introduce(&mut self, task: TaskId, fork: bool) {
+        self.tasks.seen_mut(task).disallow = false;
         let result = self.call_init_task(task, fork);
         if result != 0 {
             let label = self.tasks.label(task);
@@ -66,11 +77,28 @@ impl Core<'_> {
                 format!("ops.init_task() failed ({result}) for {label}{}", told_number(result));
             return self.fail_about(task, FailureKind::PolicyExit, message);
         }
+        if self.tasks.seen(task).disallow {
+            self.disallow(task, fork);
+        }
         self.call_for(Operation::Enable, task, 0);
         self.call_set_weight(task);
         if !fork {
             // The policy has not seen how its mask came about (`switching_to_scx`).
             self.call_set_cpumask(task);
+        }
+    }
+
+    /// What follows where `init_task` has set `scx.disallow`. A kernel obeys it for tasks of the
+    /// class SCHED_EXT, which are all that a policy with `SCX_OPS_SWITCH_PARTIAL` has. Under others
+    /// tasks are of no such class, and stay (`__scx_init_task`, `task_should_scx`).
+    fn disallow(&mut self, task: TaskId, fork: bool) {
+        let set = format!("ops.init_task() set task->scx.disallow for {}", self.tasks.label(task));
+        if fork {
+            return self.fail_about(task, FailureKind::PolicyExit, format!("{set} during fork"));
+        }
+        if self.policy.flags() & flags::OPS_SWITCH_PARTIAL != 0 {
+            let lacks = "a kernel runs it in the fair class, which the simulator does not have";
+            self.fail_about(task, FailureKind::PolicyExit, format!("{set}: {lacks}{ON_VM}"));
         }
     }
 

@@ -8,6 +8,7 @@ use crate::cpu::Spent;
 use crate::cpus::Cpus;
 use crate::dispatch_queue::Lock;
 use crate::failure::{Failure, FailureKind};
+use crate::groups::Groups;
 use crate::idle::Idle;
 use crate::picking::Picking;
 use crate::place::TaskId;
@@ -30,6 +31,8 @@ pub struct Core<'a> {
     pub cpus: Cpus<'a>,
     /// Tasks, and where they are.
     pub tasks: Tasks,
+    /// Groups of tasks.
+    pub groups: Groups,
     /// Dispatch queues.
     pub queues: Queues,
     /// Which CPUs are idle.

@@ -113,7 +113,7 @@ impl Kernel<'_> {
     /// end of the run must show in the waits.
     fn close_stays(&mut self, now_ns: u64) {
         for task in 0..self.core.tasks.len() as TaskId {
-            let state = self.core.tasks.state_mut(task);
+            let (seen, state) = self.core.tasks.both_mut(task);
             match state.place {
                 Place::Running(cpu) => {
                     let ran_ns = now_ns.saturating_sub(state.on_cpu_since_ns);
@@ -122,7 +122,7 @@ impl Kernel<'_> {
                 }
                 Place::Custody | Place::Queued(_) => {
                     let waited_ns = now_ns.saturating_sub(state.waiting_since_ns);
-                    state.totals.wait_ns += waited_ns;
+                    seen.sched_info.run_delay += waited_ns;
                     self.core.recorder.waited(waited_ns, state.woken);
                 }
                 _ => {}
@@ -136,6 +136,7 @@ impl Kernel<'_> {
         const ERROR: u32 = 1024;
         let spent = *self.core.cpus[self.core.here()].spent_ns();
         let kind = if failed { ERROR } else { UNREGISTERED };
+        self.core.call_cgroup_exits();
         self.core.call_exit(kind, 0, "end of the run", "");
         let here = self.core.here();
         self.core.cpus[here].forget_spent(spent);

@@ -69,6 +69,9 @@ impl Kernel<'_> {
                 format!("ops.init() failed ({result}){}", told_number(result)),
             );
         }
+        if !self.core.recorder.has_failed() {
+            self.core.call_cgroup_inits();
+        }
         let workload = self.programs.workload();
         for initial in &workload.initial {
             if self.core.recorder.has_failed() {
@@ -138,6 +141,7 @@ impl Kernel<'_> {
         self.core.recorder.tick();
         self.core.charge(Spent::Kernel, self.core.cpus.costs().tick_ns);
         let Some(task) = self.core.cpus[cpu].current else { return };
+        self.core.account_ticks(task, self.core.cpus[cpu].activity, 1);
         self.core.update_current();
         self.core.call_for(Operation::Tick, task, 0);
         if self.core.tasks.seen(task).scx.slice == 0 {

@@ -32,6 +32,8 @@ pub const CHANGE_CLASS: u64 = 1 << 1 | 1 << 2;
 pub const TASK_QUEUED: u32 = 1 << 0;
 /// `SCX_OPS_ENQ_LAST`
 pub const OPS_ENQ_LAST: u64 = 1 << 1;
+/// `SCX_OPS_SWITCH_PARTIAL`
+pub const OPS_SWITCH_PARTIAL: u64 = 1 << 3;
 /// `SCX_KICK_IDLE`
 pub const KICK_IDLE: u64 = 1 << 0;
 /// `SCX_KICK_PREEMPT`

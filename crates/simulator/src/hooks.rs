@@ -2,7 +2,7 @@
 
 use crate::abi::ExitInfo;
 use crate::core::Core;
-use crate::failure::FailureKind;
+use crate::failure::{FailureKind, told_number};
 use crate::linked::{ARGUMENTS_MAX, Syscall};
 use crate::operations::Operation;
 use crate::place::TaskId;
@@ -109,6 +109,7 @@ impl Core<'_> {
     /// `ops.init_task`; its return value, 0 if there is none.
     pub fn call_init_task(&mut self, task: TaskId, fork: bool) -> i32 {
         self.policy.given.init_task.fork = fork;
+        self.policy.given.init_task.cgroup = self.tasks.seen(task).cgroups;
         let arguments = self.shown(self.policy.given.init_task.address());
         self.call_for(Operation::InitTask, task, arguments).unwrap_or(0) as i32
     }
@@ -142,6 +143,39 @@ impl Core<'_> {
         self.call(operation, [cpu as u64, 0, 0]);
         self.policy.end();
         true
+    }
+
+    /// `ops.cgroup_init` of each group, those above others first; a refusal ends the run.
+    pub fn call_cgroup_inits(&mut self) {
+        if !self.policy.has(Operation::CgroupInit) {
+            return;
+        }
+        for group in 0..self.groups.len() {
+            let arguments = self.groups.tell(group);
+            let arguments = self.shown(arguments);
+            self.policy.begin(Context::Unlocked);
+            let given = [self.groups.shown(group), arguments, 0];
+            let result = self.call(Operation::CgroupInit, given).unwrap_or(0) as i32;
+            self.policy.end();
+            if result != 0 && !self.recorder.has_failed() {
+                let meaning = told_number(result);
+                let message = format!("ops.cgroup_init() failed ({result}){meaning}");
+                self.fail(FailureKind::PolicyExit, message);
+            }
+            if self.recorder.has_failed() {
+                return;
+            }
+        }
+    }
+
+    /// `ops.cgroup_exit` of each group, those below others first. What maps have for it goes.
+    pub fn call_cgroup_exits(&mut self) {
+        for group in self.groups.post() {
+            self.policy.begin(Context::Unlocked);
+            self.call(Operation::CgroupExit, [self.groups.shown(group), 0, 0]);
+            self.policy.end();
+            self.policy.maps.forget_group(self.groups.storage(group));
+        }
     }
 
     /// `ops.update_idle`

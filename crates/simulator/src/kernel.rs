@@ -7,6 +7,7 @@ use crate::choices::Choices;
 use crate::core::Core;
 use crate::cpus::Cpus;
 use crate::failure::FailureKind;
+use crate::groups::{Groups, ROOT};
 use crate::idle::Idle;
 use crate::linked::{Adopted, Mode, Refusal};
 use crate::picking::Picking;
@@ -51,17 +52,20 @@ impl<'a> Kernel<'a> {
         visible.facts.lock_ns = cpus.costs().lock_ns + cpus.transfer_ns(0, 0);
         let spaces = workload.templates.iter().filter_map(|kind| kind.address_space);
         let nr_spaces = spaces.max().map_or(0, |number| number + 1);
-        let core = Core {
+        let mut core = Core {
             time: Time::new(nr_cpus, hz),
             tasks: Tasks::new(&mut visible, nr_cpus, nr_spaces),
             queues: Queues::new(&mut visible, nr_cpus, cpus.nr_nodes()),
             cpus,
+            groups: Groups::new(&mut visible, workload),
             idle: Idle::new(&machine.cpus, &mut visible),
             picking: Picking::default(),
             recorder: Recorder::new(options),
             policy: PolicyState::new(adopted, load, Given::new(&mut visible, mode), options),
             visible,
         };
+        let root = core.groups.seen(ROOT);
+        core.tasks.idle_tasks().for_each(|task| task.cgroups = root);
         Ok(Box::new(Kernel {
             core,
             programs: Programs::new(workload, machine.sync_wakeups_for(name), options.seed),

@@ -25,6 +25,7 @@ mod engine;
 mod enqueueing;
 mod failure;
 mod flags;
+mod groups;
 mod hooks;
 mod hotplug;
 mod idle;

@@ -5,7 +5,7 @@ use crate::operations::{Operations, is_never_called};
 use crate::shown::{Part, Shown};
 use crate::visible::{CPU_AT, Placed, Visible};
 use crate::{ON_VM, Options};
-use bytecode::{Addresses, Machine, Maps, Program, UnknownMap, World, tokens};
+use bytecode::{Addresses, Arena, Machine, Maps, Program, UnknownMap, World, arena_of, tokens};
 use policy::Loaded;
 
 /// Most arguments of an operation.
@@ -109,11 +109,17 @@ impl Linked {
     ) -> Result<(Linked, Operations), String> {
         let arguments = visible.place([0; ARGUMENTS_MAX]);
         let key = visible.place(0);
+        let (mut arena, user_upper) = arena_of(&copy.object.maps).unzip();
         let mut data = Vec::new();
         for (section, bytes) in copy.object.data.iter().zip(&copy.data) {
-            let address = visible.copy_to(section.bytes.len(), bytes, section.read_only);
+            let address = if section.is_of_arena() {
+                arena.as_mut().and_then(|arena: &mut Arena| arena.place(bytes))
+            } else {
+                visible.copy_to(section.bytes.len(), bytes, section.read_only)
+            };
             data.push(address.ok_or_else(|| format!("no room for section {}", section.name))?);
         }
+        visible.set_arena(arena);
         let maps = tokens(copy.object.maps.iter().map(|map| map.kind));
         let table = &copy.object.tables[copy.operations];
         let called = table.functions.iter().filter(|(name, _)| !is_never_called(name));
@@ -121,7 +127,7 @@ impl Linked {
         let called = called.map(|(_, function)| function).chain(by_loader);
         let roots: Vec<usize> = called.copied().collect();
         let (elements, cells) = (known.elements(CPU_AT), known.cells());
-        let addresses = Addresses { data, maps, elements, cells };
+        let addresses = Addresses { data, maps, elements, cells, user_upper };
         let program = Program::link(&copy.object, &roots, world, &addresses);
         let program = program.map_err(|error| {
             let hint = if error.is_of_this_world() { ON_VM } else { "" };
@@ -181,6 +187,8 @@ pub struct Adopted {
     pub ops: Operations,
     /// Its maps.
     pub maps: Maps,
+    /// Where operations find their arguments, as it sees that.
+    pub arguments_at: u64,
 }
 
 impl Adopted {
@@ -205,6 +213,7 @@ impl Adopted {
         visible.fill(&mut maps, loaded, nr_cpus).map_err(Refusal::Object)?;
         let linked = Linked::new(loaded, visible, &maps, world, mode);
         let (linked, ops) = linked.map_err(Refusal::Object)?;
-        Ok(Adopted { code: Some(Box::new(linked)), ops, maps })
+        let arguments_at = visible.room.address(linked.arguments.address());
+        Ok(Adopted { code: Some(Box::new(linked)), ops, maps, arguments_at })
     }
 }

@@ -3,6 +3,8 @@
 //! Arguments are checked here: a pointer must lead to as many bytes of the memory as the call
 //! takes, and to a task where it takes one.
 
+mod arenas;
+mod groups;
 mod host;
 mod masks;
 mod rules;
@@ -13,7 +15,7 @@ use crate::abi::Task;
 use crate::core::Core;
 use crate::failure::FailureKind;
 use crate::place::TaskId;
-use bytecode::{FaultKind, Run, Stop, Touch, Words, errno};
+use bytecode::{FaultKind, Run, Stop, Touch, Words, errno, kind};
 pub use rules::HOLDINGS;
 
 /// A program of a policy that runs.
@@ -188,9 +190,26 @@ pub const CALLS: &[(&str, Call)] = &[
     ("bpf_cpumask_or", masks::or),
     ("bpf_cpumask_xor", masks::xor),
     ("bpf_cpumask_copy", masks::copy),
+    // Groups of tasks.
+    ("scx_bpf_task_cgroup", groups::of),
+    ("bpf_cgroup_from_id", groups::of_id),
+    ("bpf_get_current_cgroup_id", groups::current_id),
+    ("bpf_cgroup_acquire", groups::acquire),
+    ("bpf_cgroup_release", groups::release),
+    ("bpf_cgroup_ancestor", groups::ancestor),
+    ("bpf_task_under_cgroup", groups::has_task),
+    ("bpf_iter_css_new", groups::begin),
+    ("bpf_iter_css_next", groups::next),
+    ("bpf_iter_css_destroy", |_, _| Ok(0)),
     // Maps, timers, locks.
-    ("bpf_task_storage_get", values::storage_get),
-    ("bpf_task_storage_delete", values::storage_delete),
+    ("bpf_task_storage_get", |run, given| values::storage_get(run, kind::TASK_STORAGE, given)),
+    ("bpf_task_storage_delete", |run, given| {
+        values::storage_delete(run, kind::TASK_STORAGE, given)
+    }),
+    ("bpf_cgrp_storage_get", |run, given| values::storage_get(run, kind::CGRP_STORAGE, given)),
+    ("bpf_cgrp_storage_delete", |run, given| {
+        values::storage_delete(run, kind::CGRP_STORAGE, given)
+    }),
     ("bpf_map_lookup_elem", values::lookup),
     ("bpf_map_lookup_percpu_elem", values::lookup_of_cpu),
     ("bpf_map_update_elem", values::update),
@@ -228,6 +247,16 @@ pub const CALLS: &[(&str, Call)] = &[
         let most = bytes as u32 as usize;
         let (first, second) = (run.text(first, most)?, run.text(second, most)?);
         Ok(first.cmp(&second) as i64 as u64)
+    }),
+    // Arenas, and what comes with them.
+    ("bpf_arena_alloc_pages", arenas::allocate),
+    ("bpf_arena_free_pages", arenas::give_back),
+    ("bpf_arena_reserve_pages", arenas::reserve),
+    ("bpf_preempt_disable", |_, _| Ok(0)),
+    ("bpf_preempt_enable", |_, _| Ok(0)),
+    // The first word is a stream's number; what stands in it is read by nobody else.
+    ("bpf_stream_vprintk", |run, [_, format, words, bytes, _]| {
+        print(run, format, Words::At(words, bytes)).map(|_| 0)
     }),
 ];
 

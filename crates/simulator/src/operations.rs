@@ -45,6 +45,8 @@ operations! {
     UpdateIdle: "update_idle", 2;
     CpuOnline: "cpu_online", 1;
     CpuOffline: "cpu_offline", 1;
+    CgroupInit: "cgroup_init", 2;
+    CgroupExit: "cgroup_exit", 1;
     Timer: "a timer's callback", 2; // What was given to `bpf_timer_set_callback`.
     Syscall: "a program that its loader calls", 0; // Its argument is what the loader gives.
 }
@@ -70,11 +72,13 @@ pub struct Operations {
     pub timeout_ms: u32,
 }
 
-/// Whether nothing here calls an operation that an object may have: there are no cgroups, no other
-/// scheduling classes, no core scheduling, no dumps and no schedulers below others.
+/// Whether nothing here calls an operation that an object may have: no task changes its group and
+/// no group its weight, and there are no other scheduling classes, no core scheduling, no dumps and
+/// no schedulers below others.
 pub fn is_never_called(name: &str) -> bool {
-    let group = ["cgroup_", "dump", "sub_"].iter().any(|prefix| name.starts_with(prefix));
-    group || matches!(name, "core_sched_before" | "cpu_acquire" | "cpu_release")
+    let groups = ["cgroup_", "dump", "sub_"].iter().any(|prefix| name.starts_with(prefix));
+    groups && !NAMES.contains(&name)
+        || matches!(name, "core_sched_before" | "cpu_acquire" | "cpu_release")
 }
 
 impl Operations {

@@ -64,6 +64,8 @@ pub struct PolicyState<'a> {
     load: Load<'a>,
     /// Times that it was loaded again, see `restart`.
     nr_restarts: u64,
+    /// Where operations find their arguments, as the policy sees that.
+    arguments_at: u64,
     /// Its maps and timers.
     pub maps: Maps,
     /// What it was given.
@@ -85,6 +87,7 @@ impl<'a> PolicyState<'a> {
             ops: adopted.ops,
             load,
             nr_restarts: 0,
+            arguments_at: adopted.arguments_at,
             maps: adopted.maps,
             given,
             context: Context::Plain,
@@ -191,6 +194,11 @@ impl<'a> PolicyState<'a> {
         self.random.next_u64()
     }
 
+    /// Where operations find their arguments, as it sees that.
+    pub fn arguments_at(&self) -> u64 {
+        self.arguments_at
+    }
+
     // ---- its code ---------------------------------------------------------------------------
 
     /// What runs, which must be put back.
@@ -235,11 +243,12 @@ impl<'a> PolicyState<'a> {
 
     /// Another copy is there in place of the old one; none, and nothing is called any more.
     pub fn replace(&mut self, adopted: Option<Adopted>) {
-        let Some(Adopted { code, ops, maps }) = adopted else {
+        let Some(Adopted { code, ops, maps, arguments_at }) = adopted else {
             self.ops = Operations::default();
             return;
         };
         (self.code, self.ops, self.maps) = (code, ops, maps);
+        self.arguments_at = arguments_at;
         self.given.masks.forget_all();
     }
 }

@@ -29,6 +29,7 @@ impl Core<'_> {
         self.policy.restarts();
         let (gone, tasks): (Vec<TaskId>, Vec<TaskId>) = (0..self.tasks.len() as TaskId)
             .partition(|&task| self.tasks.state(task).place == Place::Exited);
+        self.call_cgroup_exits();
         for &task in &tasks {
             self.withdraw(task);
         }
@@ -47,6 +48,9 @@ impl Core<'_> {
         if result != 0 && !self.recorder.has_failed() {
             let message = format!("ops.init() failed ({result}) when the policy was loaded again");
             self.fail(FailureKind::PolicyExit, message);
+        }
+        if !self.recorder.has_failed() {
+            self.call_cgroup_inits();
         }
         for &task in &tasks {
             if self.recorder.has_failed() {

@@ -78,6 +78,7 @@ impl Core<'_> {
         };
         let Some(chosen) = chosen else {
             let (cpu, idle) = self.select_cpu_default(task, prev_cpu as usize, wake);
+            self.tasks.seen_mut(task).selected_cpu = cpu as i32;
             let direct = idle.then_some(Insertion {
                 task,
                 dsq: LOCAL,
@@ -90,6 +91,7 @@ impl Core<'_> {
             }
             return (self.allowed_or_fallback(task, cpu), direct, true);
         };
+        self.tasks.seen_mut(task).selected_cpu = chosen;
         if chosen < 0 || chosen as usize >= self.cpus.len() {
             let message = format!("invalid CPU {chosen} from ops.select_cpu()");
             self.fail_about(task, FailureKind::BadCpu, message);
@@ -362,7 +364,7 @@ impl Core<'_> {
     fn charge_switch(&mut self, next: TaskId) -> (u64, bool) {
         let here = self.here();
         let (costs, cpu) = (self.cpus.costs(), &self.cpus[here]);
-        let state = self.tasks.state_mut(next);
+        let (seen, state) = self.tasks.both_mut(next);
         let switches = cpu.switches + 1;
         let is_same_space = cpu.address_space == Some(state.address_space);
         let mut ns = if is_same_space { costs.thread_switch_ns } else { costs.context_switch_ns };
@@ -393,8 +395,8 @@ impl Core<'_> {
         let now_ns = self.time.now_ns();
         let waited_ns = now_ns.checked_sub(state.waiting_since_ns);
         let waited_ns = waited_ns.expect("nobody runs before it is runnable");
-        state.totals.wait_ns += waited_ns;
-        state.totals.switches += 1;
+        seen.sched_info.run_delay += waited_ns;
+        seen.sched_info.pcount += 1;
         state.on_cpu_since_ns = now_ns;
         (waited_ns, state.woken)
     }

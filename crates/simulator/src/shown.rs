@@ -1,6 +1,7 @@
 //! How large what a policy sees is, and what a reader calls it.
 
 use crate::abi;
+use bytecode::Size;
 use std::mem::offset_of;
 
 /// Something of which the policy has the address.
@@ -41,12 +42,24 @@ shown! {
     abi::InitTaskArgs: "a struct scx_init_task_args",
     abi::ExitTaskArgs: "a struct scx_exit_task_args",
     abi::RunQueue: "a run queue",
+    abi::GroupInit: "a struct scx_cgroup_init_args",
     abi::ExitInfo: "the struct scx_exit_info",
     u32: "the timer's key",
 }
 
+impl Shown for abi::GroupView {
+    const PARTS: &'static [Part] = &[
+        Part::of::<abi::Group>(offset_of!(abi::GroupView, group), "a cgroup"),
+        Part::of::<abi::GroupNode>(offset_of!(abi::GroupView, node), "a struct kernfs_node"),
+    ];
+}
+
 /// The fields of a task that a policy may write (Linux kernel/sched/ext.c,
 /// `bpf_scx_btf_struct_access`).
-pub fn written_fields() -> [usize; 2] {
-    [offset_of!(abi::Task, scx.slice), offset_of!(abi::Task, scx.dsq_vtime)]
+pub fn written_fields() -> [(usize, Size); 3] {
+    [
+        (offset_of!(abi::Task, scx.slice), Size::Double),
+        (offset_of!(abi::Task, scx.dsq_vtime), Size::Double),
+        (offset_of!(abi::Task, disallow), Size::Byte),
+    ]
 }

@@ -184,15 +184,11 @@ impl State {
     }
 }
 
-/// What a task did over the run.
+/// What a task did over the run, beside what [`abi::SchedInfo`] has.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Totals {
     /// CPU time it was given, system calls included.
     pub run_ns: u64,
-    /// Time it was runnable and not running.
-    pub wait_ns: u64,
-    /// Times it was put on a CPU.
-    pub switches: u64,
     /// Times it ran on another CPU than before.
     pub migrations: u64,
     /// First became runnable.

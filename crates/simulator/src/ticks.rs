@@ -5,6 +5,7 @@
 //! they leave is what they leave one by one, and what follows has the same order.
 
 use crate::agenda::When;
+use crate::core::Core;
 use crate::cpu::{Activity, Await, Spent};
 use crate::enqueueing::SLICE_INF;
 use crate::kernel::Kernel;
@@ -13,6 +14,17 @@ use crate::place::TaskId;
 
 /// A CPU that ticks: when, and its task.
 type Ticking = (When, usize, TaskId);
+
+impl Core<'_> {
+    /// So many ticks found a task at this; a kernel takes it to have done that for a tick's time
+    /// each (`account_process_tick`).
+    pub fn account_ticks(&mut self, task: TaskId, activity: Activity, ticks: u64) {
+        let ns = ticks * self.time.tick_period_ns();
+        let seen = self.tasks.seen_mut(task);
+        let of = if activity == Activity::Work { &mut seen.utime } else { &mut seen.stime };
+        *of += ns;
+    }
+}
 
 impl Kernel<'_> {
     /// After a tick at `at_ns`, makes those ticks that surely come before anything else does.
@@ -88,6 +100,7 @@ impl Kernel<'_> {
         core.tasks.state_mut(task).left -= computes_ns * state.speed_permille;
         core.time.begin(cpu, last_ns);
         core.time.pass(tick_ns);
+        core.account_ticks(task, Activity::Work, rounds);
         core.update_current();
         core.cpus[cpu].set_when(Await::Tick, core.time.next_tick());
         core.plan_end_of_work(cpu);

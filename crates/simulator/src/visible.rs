@@ -2,7 +2,7 @@
 
 use crate::abi::{self, CpuMask, MaskWidth};
 use crate::shown::{Part, Shown};
-use bytecode::{LOCKS_MAX, Lock, Locks, MEMORY_BEGIN, Maps, Memory, Room, Rows};
+use bytecode::{Arena, LOCKS_MAX, Lock, Locks, MEMORY_BEGIN, Maps, Memory, Room, Rows};
 use policy::{Entry, Loaded};
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -251,6 +251,11 @@ impl Visible {
     /// How wide its masks are.
     pub fn width(&self) -> MaskWidth {
         self.width
+    }
+
+    /// Gives the memory the arena of the policy that comes.
+    pub fn set_arena(&mut self, arena: Option<Arena>) {
+        self.memory.as_mut().expect("no machine has it").set_arena(arena);
     }
 
     /// The memory, for a machine that runs programs in it.

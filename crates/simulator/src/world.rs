@@ -1,6 +1,7 @@
 //! What a policy's object finds here: structures by name, calls, variables.
 
 use crate::abi::{self, MaskWidth};
+use crate::groups::{WALK_BACK, WALK_DOWN, WALK_UP};
 use crate::object_calls::{CALLS, HOLDINGS};
 use crate::shown::written_fields;
 use crate::visible::{FACTS, Facts, TASK_MASK_AT, WALKS, WALKS_MAX};
@@ -27,7 +28,9 @@ pub fn world(width: MaskWidth) -> &'static World {
                 .filter_map(|(n, s)| Some((number(n)?, s)))
                 .collect(),
             holdings: HOLDINGS.iter().filter_map(|&(n, what)| Some((number(n)?, what))).collect(),
-            written_fields: written_fields().map(|offset| (width.tasks(), offset as u32)).to_vec(),
+            written_fields: written_fields()
+                .map(|(offset, size)| (width.tasks(), offset as u32, size))
+                .to_vec(),
             variables: [("CONFIG_HZ".to_owned(), FACTS + offset_of!(Facts, hz) as u64)].into(),
             zero: FACTS + offset_of!(Facts, zero) as u64,
         }
@@ -143,6 +146,8 @@ macro_rules! structures {
                 field(&names, offset_of!($of, $field), |seen: &$of| &seen.$field)
             }),*]);)*
             masks(&mut all, width);
+            scattered(&mut all);
+            groups(&mut all);
             enumerations(&mut all);
             all
         }
@@ -151,17 +156,44 @@ macro_rules! structures {
 
 structures! {
     abi::Task, "task_struct": scx, cpus_ptr, mm, pid, tgid, prio, static_prio, normal_prio,
-        nr_cpus_allowed, recent_used_cpu, wake_cpu, on_cpu, state "__state", flags, policy,
-        rt_priority, se, nvcsw, nivcsw, start_time, real_parent, parent, group_leader, comm;
+        nr_cpus_allowed, recent_used_cpu, cpu "wake_cpu", on_cpu, state "__state", flags, policy,
+        rt_priority, se, nvcsw, nivcsw, sched_info, start_time, real_parent, parent, group_leader,
+        cgroups, cgroups "sched_task_group", comm, utime, stime;
     abi::Entity, "sched_ext_entity": dsq, dsq_vtime, slice, weight, flags;
     abi::SchedEntity, "sched_entity": sum_exec_runtime, load;
     abi::LoadWeight, "load_weight": weight;
+    abi::SchedInfo, "sched_info": pcount, run_delay;
     abi::DispatchQueueView, "scx_dispatch_q": id, nr;
     abi::AddressSpace, "mm_struct": ;
     abi::RunQueue, "rq": curr;
     abi::ExitInfo, "scx_exit_info": kind, exit_code, reason, msg, dump;
+    abi::Group, "cgroup": css "self", kn, level, ancestors;
+    abi::GroupState, "cgroup_subsys_state": cgroup, parent;
+    abi::GroupNode, "kernfs_node": id, name;
+    abi::GroupInit, "scx_cgroup_init_args": weight, bw_period_us, bw_quota_us, bw_burst_us,
+        sched_idle;
     abi::InitTaskArgs, "scx_init_task_args": fork, cgroup;
     abi::ExitTaskArgs, "scx_exit_task_args": cancelled;
+}
+
+/// Fields that do not lie where the others of their structure do: `sched_ext_entity` begins where a
+/// task does, and what is seldom looked at of it is among the task's own; `thread_info` is where
+/// its only field is.
+fn scattered(all: &mut Structures) {
+    const { assert!(offset_of!(abi::Task, scx) == 0) };
+    let thread_info = Shape::Structure("thread_info");
+    let fields = [
+        ("sched_ext_entity", "selected_cpu", offset_of!(abi::Task, selected_cpu), i32::shape()),
+        ("sched_ext_entity", "disallow", offset_of!(abi::Task, disallow), bool::shape()),
+        ("task_struct", "thread_info", offset_of!(abi::Task, cpu), thread_info),
+        ("thread_info", "cpu", 0, u32::shape()),
+    ];
+    for (structure, name, offset, shape) in fields {
+        let known = all.get(structure).map(|one| (one.bytes, one.fields.clone()));
+        let (bytes, mut fields) = known.unwrap_or((size_of::<u32>() as u32, vec![]));
+        fields.push(Field { name, offset: offset as u32, shape });
+        all.structure(structure, bytes as usize, fields);
+    }
 }
 
 /// Structures that are as wide as the machine needs.
@@ -175,6 +207,18 @@ fn masks(all: &mut Structures, width: MaskWidth) {
     let fields = task.into_iter().chain([mask("cpus_mask", TASK_MASK_AT as u32)]).collect();
     all.structure("task_struct", width.task_bytes(), fields);
 }
+
+/// What a group is besides, see [`abi::Group`].
+fn groups(all: &mut Structures) {
+    let mut first = |structure, name, shape| {
+        let bytes = size_of::<abi::Group>();
+        all.structure(structure, bytes, vec![Field { name, offset: 0, shape }]);
+    };
+    first("css_set", "dfl_cgrp", Shape::Pointer);
+    first("task_group", "css", abi::GroupState::shape());
+}
+
+const _: () = assert!(offset_of!(abi::Group, css) + offset_of!(abi::GroupState, cgroup) == 0);
 
 /// Source: Linux 6.12 to 7.3, kernel/sched/ext.c, include/linux/sched/ext.h.
 fn enumerations(all: &mut Structures) {
@@ -213,6 +257,12 @@ fn enumerations(all: &mut Structures) {
     let constants =
         [("SCX_OPS_NAME_LEN", 128), ("SCX_SLICE_DFL", 20_000_000), ("SCX_SLICE_INF", -1)];
     all.enumeration("scx_public_consts", &constants);
+    let walks = [
+        ("BPF_CGROUP_ITER_DESCENDANTS_PRE", WALK_DOWN as i64),
+        ("BPF_CGROUP_ITER_DESCENDANTS_POST", WALK_BACK as i64),
+        ("BPF_CGROUP_ITER_ANCESTORS_UP", WALK_UP as i64),
+    ];
+    all.enumeration("bpf_cgroup_iter_order", &walks);
     let kinds = [
         ("SCX_EXIT_NONE", 0),
         ("SCX_EXIT_DONE", 1),

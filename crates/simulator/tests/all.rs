@@ -13,6 +13,7 @@ mod corners;
 mod determinism;
 mod eevdf;
 mod golden;
+mod groups;
 mod hotplug;
 mod idle_cpus;
 mod interface;

@@ -12,14 +12,28 @@ fn a_policy_that_says_every_word_of_the_interface_runs_to_the_end() {
     assert!(result.messages > 0 && result.switches > result.nr_tasks);
 }
 
-/// The policy asks its maps when it begins, and ends by the line of what is wrong; a kernel judges
-/// the same file in `tests/policies/test_maps.py`.
-#[test]
-fn maps_of_each_kind_answer_as_a_kernels() {
+/// Whether a policy that asks, and ends by the line of an answer that is wrong, goes on; a kernel
+/// judges the same file in `tests/policies/test_maps.py`.
+fn ask(file: &str) {
     let workload = shipped_workload("hackbench", &[("groups", "1"), ("loops", "5")]);
-    let policy = compile("tests/interface/maps.bpf.c");
+    let policy = compile(file);
     for machine in ["osdl-1", "osdl-4"] {
         let result = attempt(&policy, &shipped_machine(machine), &workload, 1);
         assert_eq!(result.status, Status::Completed, "{:?}", result.error);
     }
+}
+
+#[test]
+fn maps_of_each_kind_answer_as_a_kernels() {
+    ask("tests/interface/maps.bpf.c");
+}
+
+#[test]
+fn fields_of_a_task_say_what_a_kernels_do() {
+    ask("tests/interface/fields.bpf.c");
+}
+
+#[test]
+fn an_arena_answers_as_a_kernels() {
+    ask("tests/interface/arena.bpf.c");
 }

@@ -3,6 +3,7 @@
 
 use crate::support::*;
 use policy::Policy;
+use scenario::workload::Op;
 use simulator::Options;
 
 const INSERTS: &str = "scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);";
@@ -11,7 +12,9 @@ const INSERTS: &str = "scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_
 const TABLE: &str = "
     struct sched_ext_ops___other {
         void (*enqueue)(struct task_struct *, u64);
-        void (*cgroup_move)(struct task_struct *, struct cgroup *);
+        void (*cpu_release)(s32, struct scx_cpu_release_args *);
+        s32 (*init_task)(struct task_struct *, struct scx_init_task_args *);
+        u64 flags;
         char name[128];
     };";
 
@@ -64,10 +67,10 @@ fn constants_that_stand_for_enumerators_are_filled_and_are_no_tunables() {
 #[test]
 fn operations_that_nothing_calls_may_need_what_is_not_here() {
     let before = "
-        struct cgroup; extern void scx_bpf_of_cgroups(struct cgroup *group) __ksym;
-        void BPF_STRUCT_OPS(other_move, struct task_struct *p, struct cgroup *group)
-        { scx_bpf_of_cgroups(group); }";
-    let (text, _) = said(before, INSERTS, ".cgroup_move = (void *)other_move,");
+        extern void scx_bpf_of_others(s32 cpu) __ksym;
+        void BPF_STRUCT_OPS(other_release, s32 cpu, struct scx_cpu_release_args *args)
+        { scx_bpf_of_others(cpu); }";
+    let (text, _) = said(before, INSERTS, ".cpu_release = (void *)other_release,");
     assert_eq!(text, "");
 }
 
@@ -87,6 +90,45 @@ fn short_messages_of_libbpf_are_printed_and_texts_compared() {
     let (text, lines) = said(before, &enqueue, "");
     assert_eq!(text, "");
     assert!(lines[0].ends_with("two is 1 1"), "{lines:?}");
+}
+
+/// A kernel obeys it for tasks of the class SCHED_EXT when the policy is loaded, and refuses it for
+/// a new task.
+#[test]
+fn a_task_is_disallowed_where_a_kernel_would_and_not_during_fork() {
+    let init_task = |when: &str| {
+        format!(
+            "struct sched_ext_entity___own {{ bool disallow; }}
+             __attribute__((preserve_access_index));
+             struct task_struct___own {{ struct sched_ext_entity___own scx; }}
+             __attribute__((preserve_access_index));
+             s32 BPF_STRUCT_OPS(other_init_task, struct task_struct *p,
+                                struct scx_init_task_args *args)
+             {{ struct task_struct___own *own = (void *)p;
+                if ({when}) own->scx.disallow = true; return 0; }}"
+        )
+    };
+    let whole = ".init_task = (void *)other_init_task,";
+    let partial = ".init_task = (void *)other_init_task, .flags = SCX_OPS_SWITCH_PARTIAL,";
+    assert_eq!(said(&init_task("!args->fork"), INSERTS, whole).0, "");
+    assert_eq!(said(&init_task("false"), INSERTS, partial).0, "");
+    let (text, _) = said(&init_task("true"), INSERTS, partial);
+    let begin = "ops.init_task() set task->scx.disallow for one[1]: a kernel runs it in the fair";
+    assert!(text.starts_with(begin) && text.ends_with("--on vm"), "{text}");
+
+    let policy = built(&init_task("args->fork"), INSERTS, whole);
+    let parent = task("parent", 0, once(&[Op::Fork { template: 1 }]));
+    let workload = workload_of(vec![parent, task("child", 0, once(&[run(MS)]))], 1);
+    let failure = attempt(&policy, &costless(1, 1000), &workload, 1).error.expect("it is refused");
+    assert_eq!(failure.message, "ops.init_task() set task->scx.disallow for child[2] during fork");
+}
+
+/// What a policy may write of a task is that field and no other byte.
+#[test]
+fn bytes_beside_a_field_that_may_be_written_may_not() {
+    let enqueue = format!("*((char *)p + 8) = 1; {INSERTS}");
+    let (text, _) = said("", &enqueue, "");
+    assert!(text.contains("may only read"), "{text}");
 }
 
 #[test]

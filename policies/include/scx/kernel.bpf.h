@@ -47,9 +47,39 @@ struct mm_struct {
 	u64 pgd;
 };
 
+#ifndef SCX_CGROUPS_BPF_H
 struct cgroup {
 	int level;
 };
+#else
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+
+struct kernfs_node {
+	u64 id;
+	const char *name;
+};
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
+	int level;
+	struct cgroup *ancestors[];
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+
+struct scx_cgroup_init_args {
+	u32 weight;
+	u64 bw_period_us;
+	u64 bw_quota_us;
+	u64 bw_burst_us;
+};
+#endif
 
 /* One dispatch queue, as a policy may look at it. */
 struct scx_dispatch_q {
@@ -99,6 +129,9 @@ struct task_struct {
 	struct task_struct *real_parent;
 	struct task_struct *parent;
 	struct task_struct *group_leader;
+#ifdef SCX_CGROUPS_BPF_H
+	struct css_set *cgroups;
+#endif
 	char comm[16];
 };
 
@@ -178,6 +211,14 @@ struct sched_ext_ops {
 	void (*dump_task)(struct scx_dump_ctx *ctx, struct task_struct *p);
 	void (*cpu_online)(s32 cpu);
 	void (*cpu_offline)(s32 cpu);
+#ifdef SCX_CGROUPS_BPF_H
+	s32 (*cgroup_init)(struct cgroup *cgrp, struct scx_cgroup_init_args *args);
+	void (*cgroup_exit)(struct cgroup *cgrp);
+	s32 (*cgroup_prep_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
+	void (*cgroup_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
+	void (*cgroup_cancel_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
+	void (*cgroup_set_weight)(struct cgroup *cgrp, u32 weight);
+#endif
 	s32 (*init)(void);
 	void (*exit)(struct scx_exit_info *info);
 	u32 dispatch_max_batch;

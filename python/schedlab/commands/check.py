@@ -21,6 +21,8 @@ from schedlab.shown import print_data, print_note
 @click.option("--orders", type=click.IntRange(0, ORDERS_MAX), default=ORDERS,
               help="Orders of simultaneous events to try in each small scenario.")  # fmt: skip
 @click.option("--only", multiple=True, metavar="NAME", help="Only this, or `random`; repeatable.")
+@click.option("--promises", type=options.FILE, metavar="FILE",
+              help="What it promises, in place of the file beside it.")  # fmt: skip
 @click.option(
     "--verifier/--no-verifier",
     default=True,
@@ -35,19 +37,32 @@ from schedlab.shown import print_data, print_note
 @options.quiet_option
 @options.json_option
 def check_verb(
-    policy, settings, seeds, seed, orders, only, verifier, jobs, out, junit_path, quiet, as_json
+    policy,
+    settings,
+    seeds,
+    seed,
+    orders,
+    only,
+    promises,
+    verifier,
+    jobs,
+    out,
+    junit_path,
+    quiet,
+    as_json,
 ) -> bool:
     """Check what a policy must do, and what it promises.
 
     Scenarios made to ask one question each, random ones, and small ones in every order of
-    simultaneous events; all simulated. Promises stand in NAME.promises.toml beside the policy, and
-    are of its default tunables; what is not promised is shown as a figure. A real kernel is asked
-    whether it takes the policy, if one is at hand. Exit code 1 if anything is violated.
+    simultaneous events; all simulated. Promises stand in NAME.promises.toml beside the policy and
+    are of its default tunables, or in the file given; what is not promised is shown as a figure. A
+    real kernel is asked whether it takes the policy, if one is at hand. Exit code 1 if anything is
+    violated.
     """
     if junit_path:
         user_file.refuse_unwritable(junit_path, what="file")
     asked = {"seeds": seeds, "seed": seed, "orders": orders, "only": only, "jobs": jobs}
-    asked["verifier"] = verifier
+    asked |= {"verifier": verifier, "promises": promises and str(promises)}
     findings, violations = check(policy, settings, **asked, out=out, quiet=quiet)
     if junit_path:
         with whole_file.named_errors(str(junit_path), "give another file with --junit"):

@@ -28,6 +28,8 @@ SEEDS_MAX = ORDERS_MAX = 10_000_000
 SEEDS, SEED, ORDERS = 1_000, 1, 20_000
 # What is asked of a kernel, as a scenario is called.
 VERIFIER = "verifier"
+# In what the core advises where only the simulator lacks something.
+ON_VM = "--on vm"
 # What the core calls a property, what people call it, and its unit.
 PROPERTIES = {
     "sound": ("ends, breaks no rule, keeps to CPUs", ""),
@@ -44,7 +46,8 @@ class Checked:
 
     `seeds` random scenarios from `seed` on, and so many `orders` of simultaneous events in each
     small one; `only` these scenarios by name, "random" or "verifier". `set_words` are options for
-    `tunables`. With `verifier`, a kernel is asked whether it takes the policy.
+    `tunables`. With `verifier`, a kernel is asked whether it takes the policy. `promises` is a file
+    of promises in place of the one beside the policy.
     """
 
     label: str
@@ -57,6 +60,7 @@ class Checked:
     orders: int = ORDERS
     only: Sequence[str] = ()
     verifier: bool = True
+    promises: str | None = None
 
     @property
     def asks_kernel(self) -> bool:
@@ -92,8 +96,8 @@ def check(
 ) -> tuple["Findings", list[dict]]:
     """Tries all that a policy must do, and what it promises; gives findings and violations.
 
-    `settings` are tunables as TUNABLE=VALUE, `scope` is seeds, seed, orders, only and verifier of
-    `Checked`.
+    `settings` are tunables as TUNABLE=VALUE, `scope` is seeds, seed, orders, only, verifier and
+    promises of `Checked`.
     By default one trial a CPU is made at a time. The files of violated scenarios are written to
     `out`, if it is given. Raises SchedlabError if there is nothing to try, or the policy does not
     begin anywhere.
@@ -116,13 +120,20 @@ def check(
     if refusal := findings.refusal():
         refusal = refusal.removeprefix(f"policy {catalogue.stem_of(Path(checked.path))}: ")
         refusal, _, hint = refusal.partition("\nhint: ")
-        if not hint and settings:
+        hint = hint or catalogue.native().way_out(refusal)
+        if ON_VM in (hint or ""):
+            hint += (
+                f"; `schedlab check {policy} --only {VERIFIER}` asks a kernel whether it takes it"
+            )
+        elif not hint and settings:
             hint = "`schedlab list policies -v` tells what the tunables that --set gives mean"
         elif not hint:
             hint = "`schedlab run` shows what `init` prints with bpf_printk"
         raise SchedlabError(f"policy {checked.label} does not begin: {refusal}", hint)
     violations = findings.violations()
     for violation in violations:
+        hint = findings.verifier.hint if violation["check"] == VERIFIER else None
+        violation["hint"] = hint or catalogue.native().way_out(violation["what"])
         violation["again"] = _again(violation, checked)
         violation["replay"] = out and _replay(violation, checked, out)
     return findings, violations
@@ -141,7 +152,7 @@ def _choose(text: str, settings: Sequence[str], scope: Mapping[str, Any]) -> Che
         texts[bare] = value
     tunables = {**catalogue.values_of_set(policy, set_name), **parse_settings(policy, label, texts)}
     # No scenario at all: only what the file of promises says is looked at.
-    catalogue.native().check_random(policy, tunables, 0, 0)
+    catalogue.native().check_random(policy, tunables, 0, 0, scope.get("promises"))
     set_words = [word for text in settings for word in ("--set", text)]
     return Checked(label, text, str(path), tunables, set_words, **scope)
 
@@ -174,6 +185,7 @@ def make_trial(trial: Trial) -> sweep.Outcome:
         "shrink": (native.shrink_random, trial.seed, TRIES_MAX),
     }[trial.kind]
     path, tunables = trial.policy.path, trial.policy.tunables
+    rest.append(trial.policy.promises)
     return sweep.outcome_of(
         lambda: {"result": {"found": make(catalogue.load_policy(path), tunables, *rest)}}
     )
@@ -276,7 +288,7 @@ class Findings:
             "untried": [trial.say() for trial in self.untried],
             "verifier": self.verifier and asdict(self.verifier),
             "violations": [
-                {name: v.get(name) for name in ("check", "what", "seed", "again", "replay")}
+                {name: v.get(name) for name in ("check", "what", "hint", "seed", "again", "replay")}
                 for v in violations
             ],
         }
@@ -314,7 +326,9 @@ def _make(trials: Sequence[Trial], findings: Findings, jobs: int, progress: Prog
 
 
 def _again(violation: Mapping, policy: Checked) -> str:
-    words = ["schedlab", "check", policy.given, *policy.set_words, "--only", violation["check"]]
+    words = ["schedlab", "check", policy.given, *policy.set_words]
+    words += ["--promises", policy.promises] if policy.promises else []
+    words += ["--only", violation["check"]]
     if violation["seed"] is not None:
         words += ["--seeds", "1", "--seed", str(violation["seed"])]
     elif violation["files"] is None and violation["check"] != VERIFIER:

@@ -17,6 +17,9 @@ VERDICTS = {
 # of lines, as in `mine.bpf.c:12`.
 TASK = re.compile(r"\S+\[\d+\]")
 NUMBER = re.compile(r"(?<![:\w])(?:0x[0-9a-f]+|\d[\d.,]*)")
+# Whose mistake it is, as the simulator and as a verifier tell it, and a queue that is not there.
+FUNCTION = re.compile(r"\.bpf\.c:\d+: (\w+): |the verifier refused (\w+): ")
+NO_QUEUE = re.compile(r"(?:non-existent DSQ|invalid DSQ ID) (0x[0-9a-f]+)")
 # Of what a verifier says so many lines are shown, the last.
 LOG_LINES_MAX = 12
 # Of the places in which the same was found so many are named.
@@ -61,22 +64,23 @@ def _figure(value: float | None, unit: str) -> str:
 
 def violation_lines(findings: Findings, violations: Sequence[Mapping]) -> Iterator[str]:
     """What was violated and how to see it again; each cause once, in its smallest scenario."""
-    alike: dict[str, list[Mapping]] = {}
+    alike: dict[object, list[Mapping]] = {}
     for violation in violations:
-        # One mistake meets other tasks and other numbers in each scenario.
-        cause = NUMBER.sub("0", TASK.sub("TASK", violation["what"]))
-        alike.setdefault(cause, []).append(violation)
+        alike.setdefault(_cause(violation), []).append(violation)
     for same in alike.values():
         # One that was made smaller is understood sooner.
-        violation = next((one for one in same if one.get("smallest")), same[0])
+        by_run = [one for one in same if one["check"] != VERIFIER]
+        violation = next((one for one in by_run if one.get("smallest")), (by_run or same)[0])
         others = [one for one in same if one is not violation]
         yield f"\nviolated: {violation['check']}: {violation['what']}"
+        if hint := violation["hint"]:
+            yield f"hint: {hint}"
         if smallest := violation.get("smallest"):
             size = f"{count_text(smallest['nr_tasks'], 'task')} on"
             size += f" {count_text(smallest['nr_cpus'], 'CPU')}"
             cut = ", perhaps not the least" * smallest["is_cut_short"]
             yield f"made smaller: {size}{cut}, after {smallest['tried']} runs"
-        if violation["check"] == VERIFIER:
+        if violation["check"] == VERIFIER and not violation["hint"]:
             yield from findings.verifier.log.strip().splitlines()[-LOG_LINES_MAX:]
         yield f"again: {violation['again']}"
         if violation["replay"]:
@@ -87,6 +91,18 @@ def violation_lines(findings: Findings, violations: Sequence[Mapping]) -> Iterat
             more = len(others) - ALIKE_SHOWN_MAX
             shown = ", ".join(places[:ALIKE_SHOWN_MAX]) + f" and {more} more" * (more > 0)
             yield f"the same in: {shown}; {len(others) + 1} times in all"
+
+
+def _cause(violation: Mapping) -> object:
+    """What violations have in common that one mistake made: of one with a known way out that, and
+    the function or the queue that it is about."""
+    what, hint = violation["what"], violation["hint"]
+    if found := NO_QUEUE.search(what):
+        return "queue", int(found[1], 16)
+    if hint and (found := FUNCTION.search(what)):
+        return hint, found[1] or found[2]
+    # One mistake meets other tasks and other numbers in each scenario.
+    return NUMBER.sub("0", TASK.sub("TASK", what))
 
 
 def left_out_texts(findings: Findings) -> Iterator[str]:

@@ -148,7 +148,7 @@ def _split_figures(study: Study, rows: Sequence[Mapping]) -> Drawn:
         shares = {
             row["policy"]: {part: share.mean for part, share in row["shares"].items()}
             for row in rows
-            if row["panel"] is panel and row["shares"]
+            if row["cell"] is panel.cells[-1] and row["shares"]
         }
         if shares:
             yield panel, figures.cpu_split_figure(shares)

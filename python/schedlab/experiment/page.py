@@ -107,8 +107,6 @@ def _share_tables(metrics: Metrics) -> list[list[ShareErrors]]:
 
 def _split_rows(study: Study) -> Iterator[dict]:
     for panel, cell, policy in study.places:
-        if cell is not panel.cells[-1]:
-            continue
         # A recording that lost events has no counts, and a real kernel no split.
         results = [
             record.result for record in cell.runs[policy] if record.result["switches"] is not None
@@ -119,7 +117,7 @@ def _split_rows(study: Study) -> Iterator[dict]:
             name: estimate([result[name] for result in results])
             for name in ("switches", "involuntary_switches", "migrations", "jain_fairness")
         }
-        row |= {"panel": panel, "x": cell.x, "policy": policy, "shares": None}
+        row |= {"panel": panel, "cell": cell, "x": cell.x, "policy": policy, "shares": None}
         if all(result["cpu_time_ns"] for result in results):
             splits = [result["cpu_time_ns"] for result in results]
             all_ns = [max(sum(split[part] for part in figures.CPU_PARTS), 1) for split in splits]

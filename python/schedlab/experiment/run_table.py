@@ -30,7 +30,9 @@ def report_failures(records: Sequence[RunRecord]) -> None:
         shown = failed[0]
         print_note(f"error: {_failure_text(shown)}")
         print_note(f"replay: {shown.manifest['replay']}")
-        if hint := (shown.result.get("error") or {}).get("hint"):
+        error = shown.result.get("error") or {}
+        # A kernel's comes with its reason.
+        if hint := error.get("hint") or catalogue.native().way_out(error.get("message", "")):
             print_note(f"hint: {hint}")
         if len(failed) > 1:
             more = count_text(len(failed) - 1, "more run")

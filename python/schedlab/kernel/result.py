@@ -12,11 +12,8 @@ from schedlab.nice import weight_of
 
 DIGEST_DIGITS = 16
 EVIDENCE_CHARACTERS_MAX = 64 * 1024
-# What only simulations tell; of requests, because the player refuses workloads that have some.
-SIMULATED = (
-    *("events", "ticks", "interrupts", "cpu_time_ns"),
-    *("response_ns", "deadlines", "deadline_misses", "requests"),
-)
+# What only simulations tell.
+SIMULATED = ("events", "ticks", "interrupts", "cpu_time_ns")
 # How far a recording can be relied on.
 RELIABILITY = ("lost", "others_ns", "idle_while_waiting_ns")
 # Of a policy that the verifier took, and that said itself that it cannot begin.
@@ -128,6 +125,11 @@ def _metrics(played: Mapping, schedule: Mapping | None, timeline: bool) -> dict:
         **{name: played[name] for name in ("messages", "nr_tasks", "nr_cpus")},
         **{name: of and sum(task[name] for task in of["tasks"]) for name, of in summed.items()},
         **{name: whole and whole[name] for name in ("run_ns", "wait_ns", "wakeup_latency_ns")},
+        **{name: played[name] for name in ("response_ns", "requests")},
+        **{
+            name: sum(group[name] for group in played["requests"])
+            for name in ("deadlines", "deadline_misses")
+        },
         "jain_fairness": jain_fairness(played["tasks"], elapsed_ns),
         "task_groups": list(_task_groups(played, whole)),
         "timeline": whole["timeline"] if keeps else None,

@@ -32,13 +32,15 @@ pub enum Step {
     Death,
     /// A CPU is taken down or brought up.
     Hotplug,
+    /// A task notes that a request begins or is done.
+    Request,
 }
 
 impl Step {
     /// The step with this number.
     pub(crate) fn of(number: u8) -> Option<Step> {
         use Step::*;
-        let tasks = [Nice, Affinity, Class, Memory, Fork, Send, Receive, Join, Death];
+        let tasks = [Nice, Affinity, Class, Memory, Fork, Send, Receive, Join, Death, Request];
         let own = [Group, Create, Report, Hotplug];
         own.into_iter().chain(tasks).find(|step| *step as u8 == number)
     }
@@ -59,6 +61,7 @@ impl Step {
             Step::Join => "could not wait for its children",
             Step::Death => "died before its end",
             Step::Hotplug => "a CPU could not be taken down or brought up",
+            Step::Request => "could not note that a request begins or is done",
         }
     }
 
@@ -73,6 +76,7 @@ impl Step {
             Step::Nice => "negative nice values need root or CAP_SYS_NICE",
             Step::Affinity => "give `cpus` that are online and allowed to this process",
             Step::Class => "the class `ext` needs a kernel with sched_ext",
+            Step::Request => "a play notes some 4 million releases and ends: play less of it",
             Step::Memory => "send smaller messages or free memory",
             Step::Send | Step::Receive | Step::Join => "see the error's number in errno(3)",
             Step::Death => "was it killed for lack of memory? `dmesg` tells",
@@ -104,19 +108,24 @@ pub enum PlayError {
         /// Name of the template that is forked.
         child: String,
     },
-    /// A task works on requests, which only a simulation follows.
+    /// Messages are too small, too large or too irregular to carry the number of a request.
     #[error(
-        "workload {workload}: task `{task}` has `{key}`, and only a simulation follows requests \
-         from task to task\n\
-         hint: simulate it, or play a workload without `release`, `deadline` and `done`"
+        "workload {workload}: task `{task}` has `{key}` of {bytes} bytes, through a channel that \
+         carries requests and whose first `send` has {sent_bytes}; real messages carry requests \
+         if those of a channel have one size of 4 to 4096 bytes and are received whole\n\
+         hint: give all `send` and `recv` of that channel the same `bytes`, from 4 to 4096"
     )]
-    Requests {
+    Request {
         /// The workload.
         workload: String,
         /// Name of the template.
         task: String,
-        /// What its program says of requests.
+        /// `send` or `recv`.
         key: &'static str,
+        /// How many bytes.
+        bytes: u32,
+        /// What the first that sends sends.
+        sent_bytes: u32,
     },
     /// It takes CPUs down, and nobody said that it may.
     #[error(

@@ -1,5 +1,8 @@
 //! What came of a play, in the words of the simulator's results.
 
+use crate::player::distribution::Distribution;
+use crate::player::requests::PlayedRequests;
+use crate::player::setting::Setting;
 use crate::player::stage::Stage;
 use scenario::workload::Workload;
 use serde::{Deserialize, Serialize};
@@ -66,7 +69,7 @@ pub struct PlayedGroup {
 }
 
 /// What came of a play. What only a trace can tell (waits, migrations, stays) is not here.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Played {
     /// How it ended.
     pub status: Status,
@@ -92,6 +95,10 @@ pub struct Played {
     pub realtime: bool,
     /// Turns of the computing loop in a millisecond.
     pub turns_per_ms: u64,
+    /// Requests by the name of the tasks that released them.
+    pub requests: Vec<PlayedRequests>,
+    /// The response times of all of them.
+    pub response_ns: Distribution,
     /// Tasks by name.
     pub task_groups: Vec<PlayedGroup>,
     /// Tasks by number.
@@ -99,7 +106,8 @@ pub struct Played {
 }
 
 /// Reads the result off the stage once all tasks are gone.
-pub fn score(stage: &Stage, workload: &Workload, status: Status, nr_cpus: u64) -> Played {
+pub fn score(setting: &Setting, status: Status, nr_cpus: u64) -> Played {
+    let (stage, workload) = (setting.stage, setting.workload);
     let play = stage.play();
     let start_at_monotonic_ns = play.start_at_ns.load(SeqCst);
     let since_start_ns = |at_ns: u64| at_ns.saturating_sub(start_at_monotonic_ns);
@@ -113,6 +121,9 @@ pub fn score(stage: &Stage, workload: &Workload, status: Status, nr_cpus: u64) -
         _ => elapsed_ns,
     };
     let mark_ns = play.marked_at_ns.load(SeqCst);
+    let (requests, response_ns) = setting
+        .requests
+        .map_or_else(Default::default, |requests| requests.score(stage, workload, setting.seed));
     let marked_at_ns = (mark_ns > 0).then(|| since_start_ns(mark_ns));
     Played {
         status,
@@ -127,6 +138,8 @@ pub fn score(stage: &Stage, workload: &Workload, status: Status, nr_cpus: u64) -
         involuntary_switches: tasks.iter().map(|task| task.involuntary_switches).sum(),
         realtime: play.realtime.load(SeqCst) != 0,
         turns_per_ms: play.turns_per_ms.load(SeqCst),
+        requests,
+        response_ns,
         task_groups: groups(&tasks, workload),
         tasks,
     }

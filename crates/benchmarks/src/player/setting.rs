@@ -3,6 +3,7 @@
 use crate::player::Class;
 use crate::player::channel::Ends;
 use crate::player::pace::Burner;
+use crate::player::requests::Requests;
 use crate::player::stage::Stage;
 use crate::system::Cpus;
 use scenario::workload::Workload;
@@ -16,6 +17,8 @@ pub struct Setting<'a> {
     pub stage: &'a Stage,
     /// Buffers.
     pub channels: &'a [Ends],
+    /// Requests, if the workload has some.
+    pub requests: Option<&'a Requests>,
     /// Seed of all draws.
     pub seed: u64,
     /// How work is done.

@@ -4,7 +4,7 @@
 //! Gates, numbers of tasks and children counts live here; results are left here too, because a
 //! task may be killed at any time.
 
-use crate::system;
+use crate::system::{self, SharedMemory};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 
@@ -191,6 +191,8 @@ pub struct Slot {
     pub involuntary: Since,
     /// Messages received since the mark.
     pub messages: AtomicU64,
+    /// What it works on: the number of a request, as its messages carry it; 0 for none.
+    pub request: AtomicU32,
 }
 
 /// A count of the kernel's that began before the play did.
@@ -275,18 +277,14 @@ fn is_granted(granted: u32, ticket: u32) -> bool {
     ahead != 0 && ahead < 1 << (TICKET_BITS - 1)
 }
 
-/// The mapping. Processes forked from its maker see the same memory.
+/// The memory itself. Processes forked from its maker see the same.
 #[derive(Debug)]
 pub struct Stage {
-    address: *mut libc::c_void,
-    bytes: usize,
+    memory: SharedMemory,
     gates_at: usize,
     nr_gates: usize,
     slots_at: usize,
 }
-
-// SAFETY: it gives out nothing but references to atomics.
-unsafe impl Sync for Stage {}
 
 impl Stage {
     /// A stage with so many gates. Memory is taken as it is touched.
@@ -296,28 +294,14 @@ impl Stage {
     pub fn new(nr_gates: usize) -> Result<Stage, i32> {
         let gates_at = size_of::<Play>();
         let slots_at = (gates_at + nr_gates * size_of::<Gate>()).next_multiple_of(128);
-        let bytes = slots_at + TASKS_MAX * size_of::<Slot>();
-        // SAFETY: a new anonymous mapping; it is given back in `drop`.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(system::errno());
-        }
-        Ok(Stage { address, bytes, gates_at, nr_gates, slots_at })
+        let memory = SharedMemory::new(slots_at + TASKS_MAX * size_of::<Slot>())?;
+        Ok(Stage { memory, gates_at, nr_gates, slots_at })
     }
 
     /// The play as a whole.
     pub fn play(&self) -> &Play {
-        // SAFETY: it lies at the beginning, page-aligned; zeroes are valid; all fields are atomic.
-        unsafe { &*self.address.cast::<Play>() }
+        // SAFETY: it lies at the beginning; zeroes are valid; all fields are atomic.
+        unsafe { self.memory.get(0, 0) }
     }
 
     /// A gate.
@@ -326,8 +310,8 @@ impl Stage {
     /// If there is no such gate.
     pub fn gate(&self, gate: u32) -> &Gate {
         assert!((gate as usize) < self.nr_gates, "gate {gate} of {}", self.nr_gates);
-        // SAFETY: the gates lie at `gates_at`, aligned, and this one exists.
-        unsafe { &*self.address.byte_add(self.gates_at).cast::<Gate>().add(gate as usize) }
+        // SAFETY: the gates lie at `gates_at`, aligned; zeroes are valid; all fields are atomic.
+        unsafe { self.memory.get(self.gates_at, gate as usize) }
     }
 
     /// A task's slot.
@@ -335,16 +319,9 @@ impl Stage {
     /// # Panics
     /// If there cannot be such a task.
     pub fn slot(&self, task: u32) -> &Slot {
-        assert!((task as usize) < TASKS_MAX, "task {task} of at most {TASKS_MAX}");
-        // SAFETY: the slots lie at `slots_at`, aligned, and this one exists.
-        unsafe { &*self.address.byte_add(self.slots_at).cast::<Slot>().add(task as usize) }
-    }
-}
-
-impl Drop for Stage {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and no reference outlives `self`.
-        unsafe { libc::munmap(self.address, self.bytes) };
+        // SAFETY: the slots lie at `slots_at`, aligned, to the end of the memory; zeroes are
+        // valid; all fields are atomic.
+        unsafe { self.memory.get(self.slots_at, task as usize) }
     }
 }
 

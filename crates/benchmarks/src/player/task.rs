@@ -9,7 +9,7 @@ use crate::player::setting::Setting;
 use crate::player::stage::{Failure, Slot, Start};
 use crate::system::{self, Cpus, Fork};
 use scenario::draw::Random;
-use scenario::workload::{LOOP_DEPTH_MAX, Op, Repeat};
+use scenario::workload::{Amount, LOOP_DEPTH_MAX, Op, Repeat};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -210,6 +210,7 @@ impl Setting<'_> {
             rounds: [0; LOOP_DEPTH_MAX],
             depth: 0,
             random: Random::new(self.seed, task.into()),
+            released_at_ns: None,
             buffer,
         };
         if birth == Birth::Initial {
@@ -262,6 +263,7 @@ impl Setting<'_> {
         slot.template.store(template, SeqCst);
         slot.parent.store(parent + 1, SeqCst);
         slot.nice.store(own.nice.load(SeqCst), SeqCst);
+        slot.request.store(own.request.load(Relaxed), Relaxed);
         slot.born_at_ns.store(system::now_ns(), SeqCst);
         own.children.fetch_add(1, SeqCst);
         play.alive.fetch_add(1, SeqCst);
@@ -340,6 +342,8 @@ struct Life<'a> {
     rounds: [u64; LOOP_DEPTH_MAX],
     depth: usize,
     random: Random,
+    /// When its last request began.
+    released_at_ns: Option<u64>,
     buffer: &'a mut [u8],
 }
 
@@ -368,10 +372,36 @@ impl Life<'_> {
             Op::Loop { repeat, end } => self.enter_loop(repeat, end as usize),
             Op::End { start } => self.end_round(start as usize),
             Op::Mark => setting.stage.play().mark(),
-            Op::Release { .. } | Op::Done => unreachable!("a workload with requests is refused"),
+            Op::Release { every, .. } => self.release(every)?,
+            Op::Done => self.end_request()?,
             Op::Exit => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Begins the task's next request when it is due; sleeps until then.
+    fn release(&mut self, every: Amount) -> Result<(), Failed> {
+        let requests = self.setting.requests.expect("a workload with releases has requests");
+        let last_ns = self.released_at_ns.unwrap_or_else(|| self.slot.born_at_ns.load(Relaxed));
+        let at_ns = last_ns.saturating_add(every.draw(&mut self.random));
+        self.released_at_ns = Some(at_ns);
+        let noted = requests.release(self.task, self.pc - 1, at_ns);
+        self.slot.request.store(noted.map_err(|errno| (Step::Request, errno))?, Relaxed);
+        if at_ns > system::now_ns() {
+            system::sleep_until_ns(at_ns);
+        }
+        Ok(())
+    }
+
+    /// The request that the task works on, if there is one, is done.
+    fn end_request(&mut self) -> Result<(), Failed> {
+        let Some(requests) = self.setting.requests else { return Ok(()) };
+        match self.slot.request.swap(0, Relaxed) {
+            0 => Ok(()),
+            number => {
+                requests.end(number, system::now_ns()).map_err(|errno| (Step::Request, errno))
+            }
+        }
     }
 
     /// Where none of the CPUs is online the kernel refuses, and nothing changes.
@@ -420,6 +450,9 @@ impl Life<'_> {
 
     fn send(&mut self, channel: u32, bytes: usize) -> Result<(), Failed> {
         let descriptor = self.setting.channels[channel as usize].sending.as_raw_fd();
+        if let Some(requests) = self.setting.requests {
+            requests.put(channel, &mut self.buffer[..bytes], self.slot.request.load(Relaxed));
+        }
         let mut sent = 0;
         while sent < bytes {
             match system::write(descriptor, &self.buffer[sent..bytes]) {
@@ -440,6 +473,9 @@ impl Life<'_> {
                 Err(libc::EINTR) => {}
                 Err(errno) => return Err((Step::Receive, errno)),
             }
+        }
+        if let Some(requests) = self.setting.requests {
+            self.slot.request.store(requests.get(channel, &self.buffer[..bytes]), Relaxed);
         }
         let marked_at_ns = &self.setting.stage.play().marked_at_ns;
         if !self.setting.has_mark || marked_at_ns.load(Relaxed) > 0 {

@@ -41,6 +41,16 @@ impl Entries {
         Some(entry.value)
     }
 
+    /// A key's value, which is not used by that.
+    pub(super) fn peek(&self, key: &[u8]) -> Option<u64> {
+        self.by_key.get(key).map(|entry| entry.value)
+    }
+
+    /// All keys and their values, by key.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        self.by_key.iter().map(|(key, entry)| (&key[..], entry.value))
+    }
+
     /// Adds a key that is not there.
     pub(super) fn add(&mut self, key: Vec<u8>, value: u64) {
         if let Some(by_use) = &mut self.by_use {

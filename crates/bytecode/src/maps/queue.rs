@@ -13,6 +13,13 @@ pub(super) struct Ring {
     count: u64,
 }
 
+impl Ring {
+    /// How many values there are.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+}
+
 impl Maps {
     /// Adds the value at an address to a queue or stack; 0 or a negative error number. With
     /// `BPF_EXIST` the oldest makes way where it is full.
@@ -68,7 +75,7 @@ impl Maps {
 
 impl super::Map {
     /// Where the value is that so many are older than.
-    fn place(&self, older: u64) -> u64 {
+    pub(super) fn place(&self, older: u64) -> u64 {
         let place = (self.ring.first + older) % u64::from(self.view.max_entries);
         self.view.values + place * u64::from(self.view.value_stride)
     }

@@ -79,7 +79,7 @@ impl<H: Host> Frame<'_, '_, H> {
         self.registers[register.number()] = value;
     }
 
-    fn operand(&self, operand: Operand) -> u64 {
+    pub(super) fn operand(&self, operand: Operand) -> u64 {
         match operand {
             Operand::Register(register) => self.get(register),
             Operand::Number(number) => number as i64 as u64,
@@ -102,6 +102,9 @@ impl<H: Host> Frame<'_, '_, H> {
             }
             Instruction::Reorder { order, to, bits } => {
                 self.set(to, compute::reordered(order, self.get(to), bits));
+            }
+            Instruction::Cast { to, from, upper } => {
+                self.set(to, compute::cast(self.get(from), upper));
             }
             Instruction::Load { size, signed, to, base, offset } => {
                 let value = self.load(self.get(base).wrapping_add_signed(offset.into()), size)?;
@@ -152,7 +155,9 @@ impl<H: Host> Frame<'_, '_, H> {
     fn load(&self, address: u64, size: Size) -> Result<u64, FaultKind> {
         let bytes = size.bytes();
         let refused = || FaultKind::Memory { address, bytes, write: false };
-        self.run.machine.memory.load(address, size).ok_or_else(refused)
+        let memory = &self.run.machine.memory;
+        let loaded = memory.load(address, size);
+        loaded.or_else(|| memory.arena_to_read()?.load(address, size)).ok_or_else(refused)
     }
 
     fn store(&mut self, address: u64, size: Size, value: u64) -> Result<(), FaultKind> {
@@ -164,8 +169,9 @@ impl<H: Host> Frame<'_, '_, H> {
         if is_there && !is_open {
             return Err(FaultKind::ReadOnly { address, bytes });
         }
-        let outside = FaultKind::Memory { address, bytes, write: true };
-        machine.memory.store(address, size, value).ok_or(outside)
+        let stored = machine.memory.store(address, size, value);
+        let stored = stored.or_else(|| machine.memory.arena()?.store(address, size, value));
+        stored.ok_or(FaultKind::Memory { address, bytes, write: true })
     }
 
     fn atomic(

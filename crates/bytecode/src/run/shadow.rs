@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::arena::ARENA_BEGIN;
 use crate::fault::FaultKind;
 use crate::memory::{FRAME_BYTES, FRAMES_MAX};
 use crate::program::Holding;
@@ -25,6 +26,9 @@ pub(super) struct Origin {
 impl Origin {
     /// That of a number.
     pub(super) const NONE: Origin = Origin { begin: 0, bytes: 0, held: 0 };
+
+    /// That of an address that a cast made for an arena, NULL included.
+    pub(super) const ARENA: Origin = Origin { begin: ARENA_BEGIN, bytes: u32::MAX, held: 0 };
 
     /// Whether it is of a number.
     pub(super) fn is_none(self) -> bool {

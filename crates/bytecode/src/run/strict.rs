@@ -8,6 +8,7 @@
 use super::interpreter::{Frame, Next};
 use super::shadow::{Origin, Shadow, Touch};
 use super::{Host, MAY_GOTO_MAX, Run};
+use crate::arena::{self, ARENA_UPPER};
 use crate::fault::{Beyond, Fault, FaultKind, Stop};
 use crate::instruction::{
     Arithmetic, AtomicKind, Callee, Instruction, Operand, Register, Size, Width, wide_number,
@@ -92,11 +93,18 @@ impl<H: Host> Run<'_, H> {
         let size = u64::from(origin.bytes);
         let before = address.wrapping_sub(origin.begin);
         let is_inside = before <= size && size - before >= bytes;
+        // What is not inside is nowhere, and harms nobody.
+        if origin == Origin::ARENA {
+            return Ok(());
+        }
         if is_inside && origin.held == 0 && !shadow.has_on_stack(origin.begin) {
             return Ok(());
         }
         if origin.is_none() {
             // What lies outside is told by whoever touches it.
+            if arena::is_next_to_null(address) {
+                return Err(FaultKind::Memory { address, bytes, write });
+            }
             let is_there = machine.memory.bytes(address, bytes).is_some();
             let refused = FaultKind::NoPointer { address, bytes, write };
             return if is_there { Err(refused) } else { Ok(()) };
@@ -175,6 +183,12 @@ impl<H: Host> Run<'_, H> {
     }
 }
 
+/// Whether its second value may not be zero, in C.
+fn divides(operation: Arithmetic) -> bool {
+    use Arithmetic::{Divide, DivideSigned, Modulo, ModuloSigned};
+    matches!(operation, Divide | DivideSigned | Modulo | ModuloSigned)
+}
+
 impl<H: Host> StrictFrame<'_, '_, H> {
     /// Runs it from an instruction to its end, and gives R0.
     fn run(&mut self, first: usize) -> Result<u64, Box<Fault>> {
@@ -240,6 +254,11 @@ impl<H: Host> StrictFrame<'_, '_, H> {
                 let address = self.checked(base, offset, size, true)?;
                 self.frame.run.shadow().check_written(address, size.bytes(), Touch::Read)
             }
+            Instruction::Arithmetic { operation, width, by, .. } if divides(operation) => {
+                let by = self.frame.operand(by);
+                let is_zero = if width == Width::Bits32 { by as u32 == 0 } else { by == 0 };
+                if is_zero { Err(FaultKind::Division) } else { Ok(()) }
+            }
             Instruction::Call(Callee::Offered(number)) => {
                 let given = self.frame.arguments(at);
                 let own = self.own_of(at);
@@ -303,6 +322,10 @@ impl<H: Host> StrictFrame<'_, '_, H> {
                 let within = within.map(origin_of);
                 self.origins[to.number()] = within.unwrap_or_else(|| run.object_at(value));
             }
+            Instruction::Cast { to, upper, .. } => {
+                let is_kernels = upper == ARENA_UPPER;
+                self.origins[to.number()] = if is_kernels { Origin::ARENA } else { Origin::NONE };
+            }
             Instruction::Negate { to, .. }
             | Instruction::MoveSigned { to, .. }
             | Instruction::Reorder { to, .. } => self.origins[to.number()] = Origin::NONE,
@@ -342,7 +365,8 @@ impl<H: Host> StrictFrame<'_, '_, H> {
         }
         // What a program writes to its own memory is a number for the kernel, unless a call put it
         // there.
-        let is_own = run.machine.memory.is_writable(address, 8);
+        let memory = &run.machine.memory;
+        let is_own = memory.is_writable(address, 8) || memory.bytes(address, 8).is_none();
         if is_own && !run.shadow().keeps(address) {
             return Origin::NONE;
         }

@@ -12,6 +12,7 @@
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
+mod arenas;
 mod blocks;
 mod borders;
 mod counts;
@@ -50,6 +51,8 @@ const CALL: i32 = offset_of!(Reach, call) as i32;
 const FRAME_END: i32 = offset_of!(Reach, frame_end) as i32;
 const PLACE: i32 = offset_of!(Reach, place) as i32;
 const CALLS: i32 = offset_of!(Reach, calls) as i32;
+const ARENA: i32 = offset_of!(Reach, arena) as i32;
+const PAGES: i32 = offset_of!(Reach, pages) as i32;
 const REGISTERS_AT: i32 = offset_of!(Reach, registers) as i32;
 
 /// Code as it is entered: a function's arguments, and the machine.
@@ -93,12 +96,17 @@ impl Translation {
     ///
     /// `None` where this machine's instructions are not known, or have no room for the layout: the
     /// interpreter runs everywhere.
-    pub(super) fn new(program: &Program, layout: Layout, most: u64) -> Option<Translation> {
+    pub(super) fn new(
+        program: &Program,
+        layout: Layout,
+        has_arena: bool,
+        most: u64,
+    ) -> Option<Translation> {
         // Displacements of 32 bits must hold the layout, the first address and any offset.
         if layout.bytes > i32::MAX as u64 - (1 << 17) {
             return None;
         }
-        let (code, entries, inner) = Translator::new(program, layout)?.code(most)?;
+        let (code, entries, inner) = Translator::new(program, layout, has_arena)?.code(most)?;
         // SAFETY: an entry is code that takes these arguments, keeps the registers that its caller
         // needs, and lives as long as the buffer.
         let entry = |at| unsafe { std::mem::transmute::<*const u8, Enter>(code.ptr(at)) };

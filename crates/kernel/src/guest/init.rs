@@ -7,6 +7,8 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::resource::{Resource, setrlimit};
 
+use crate::loader::status;
+
 /// Type and place of what programs expect to find; the kernel mounts none of it for us. What else
 /// there is lies in the kernel's first file system, which is in memory and can be written.
 const MOUNTS: [(&str, &str); 6] = [
@@ -39,7 +41,20 @@ pub(super) fn mount_all() -> io::Result<()> {
         }
     }
     setrlimit(Resource::RLIMIT_NOFILE, OPEN_FILES_MAX, OPEN_FILES_MAX)?;
-    Ok(())
+    write_configuration()
+}
+
+/// Writes what the kernel shows of its configuration where loaders look for it. What is not there
+/// is 0 in objects that may do without it; without the file, they would not be loaded at all.
+fn write_configuration() -> io::Result<()> {
+    let mut threads = fs::read_dir("/proc")?.flatten();
+    // The thread that ends grace periods, which is named after its kind of RCU.
+    let is_preemptible = threads.any(|process| {
+        fs::read_to_string(process.path().join("comm")).is_ok_and(|name| name == "rcu_preempt\n")
+    });
+    let text = if is_preemptible { "CONFIG_PREEMPT_RCU=y\n" } else { "" };
+    fs::create_dir_all("/boot")?;
+    fs::write(format!("/boot/config-{}", status::kernel_release()), text)
 }
 
 /// Switches the machine off. Does not return: if the kernel refuses, its first process ends and

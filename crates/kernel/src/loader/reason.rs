@@ -8,6 +8,7 @@ use std::fmt;
 use libbpf_rs::Error;
 
 use super::status::Status;
+use crate::ways_out::way_out;
 
 /// A program that was refused, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,60 +39,11 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What the verifier says, and what to do about it.
-const HINTS: [(&str, &str); 17] = [
-    (
-        "infinite loop detected",
-        "the verifier must see that every loop ends: use bpf_for, bpf_repeat or can_loop",
-    ),
-    (
-        "BPF program is too large",
-        "it went through too many paths: use bpf_for for loops, and static __noinline functions",
-    ),
-    (
-        "jumps is too complex",
-        "use bpf_for for inner loops, and keep no counter across iterations of an iterator",
-    ),
-    ("back-edge", "the verifier must see that every loop ends: use bpf_for or bpf_repeat"),
-    (
-        "_impl in BTF",
-        "this kernel's type information is broken (packaged with pahole before 1.31); \
-         take another build of the kernel",
-    ),
-    (
-        "incompatible with vmlinux",
-        "the call's arguments differ in this kernel; if it is 7.1 or later, its type information \
-         may be broken (packaged with pahole before 1.31)",
-    ),
-    (
-        "system Kconfig",
-        "the object asks for the kernel's configuration: put its file at /boot/config-RELEASE",
-    ),
-    (
-        "failed to create",
-        "if the map has no size yet, the scheduler's own program sets it: start that one instead",
-    ),
-    ("not found in kernel", "this kernel is too old, or has dropped the call"),
-    ("or_null'", "the value may be NULL: test it before it is used"),
-    ("or_null_'", "the value may be NULL: test it before it is used"),
-    ("invalid mem access 'scalar'", "the verifier takes this for a number, not a pointer"),
-    ("invalid access to map value", "mask the index, or compare it with a constant, just before"),
-    ("min value is negative", "make the index unsigned, and mask it just before"),
-    ("unbounded memory access", "mask the index, or compare it with a constant, just before"),
-    ("Unreleased reference", "release what was acquired on every path, as by bpf_task_release"),
-    (
-        "is not allowed",
-        "the call does not belong into this operation; scx_bpf_dsq_move* only into dispatch",
-    ),
-];
-
 impl Reason {
-    /// A way out, or nothing where none is known.
+    /// A way out, or nothing where none is known: ours, which it has in the simulator too, before
+    /// the kernel's own, which is for who knows the verifier.
     pub fn hint(&self) -> &str {
-        if !self.suggestion.is_empty() {
-            return &self.suggestion;
-        }
-        HINTS.iter().find(|known| self.words.contains(known.0)).map_or("", |known| known.1)
+        way_out(&self.words).unwrap_or(&self.suggestion)
     }
 }
 
@@ -290,7 +242,8 @@ processed 8 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_stat
         let text = reason.to_string();
         assert!(text.contains("careless_enqueue: R0 may be NULL here"), "{text}");
         assert!(text.ends_with("(near careless.bpf.c:20:9: `*count += 1;`)"), "{text}");
-        assert_eq!(reason.hint(), "Add a NULL check before the access.");
+        assert_eq!(reason.suggestion, "Add a NULL check before the access.");
+        assert!(reason.hint().contains("compare it with NULL"), "{reason:?}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Reads a workload from its TOML file: a built-in with its parameters, or tasks written out.
 
+use crate::file::cgroups::{find_cgroup, read_cgroups};
 use crate::file::changes::{ChangeKeys, read_changes, read_cpu_set};
 use crate::file::program::{Names, Ranges, read_program};
 use crate::made::{counter, ffmpeg, hackbench, lat_ctx, lrzip};
@@ -7,7 +8,7 @@ use crate::model::check::{CHANNELS_MAX, TASK_NAME_BYTES_MAX, TASKS_MAX, find_pro
 use crate::model::error::{ScenarioError, choices};
 use crate::model::fit;
 use crate::model::place::{Origin, Place};
-use crate::model::workload::{Channel, InitialTask, TaskTemplate, Workload};
+use crate::model::workload::{Cgroup, Channel, InitialTask, TaskTemplate, Workload};
 use crate::reading::parameters::{Parameter, Settings, declared, effective, shown};
 use crate::reading::{Document, Node, TableNode, parse_table, read_table, stem};
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use std::path::Path;
 use toml::Table;
 
 const BUILTIN_KEYS: [&str; 4] = ["description", "source", "builtin", "parameters"];
-const FREE_KEYS: [&str; 10] = [
+const FREE_KEYS: [&str; 11] = [
     "description",
     "source",
     "parameters",
@@ -25,13 +26,24 @@ const FREE_KEYS: [&str; 10] = [
     "tasks",
     "hotplug",
     "affinity",
+    "cgroups",
     "stop",
 ];
 const CHANNEL_KEYS: [&str; 5] =
     ["count", "capacity_bytes", "overhead_bytes", "wake_senders_at_bytes", "sync_wakeups"];
-const TEMPLATE_KEYS: [&str; 5] = ["nice", "cpus", "address_space", "footprint_kib", "program"];
-const TASK_KEYS: [&str; 8] =
-    ["name", "count", "start", "nice", "cpus", "address_space", "footprint_kib", "program"];
+const TEMPLATE_KEYS: [&str; 6] =
+    ["nice", "cpus", "address_space", "footprint_kib", "cgroup", "program"];
+const TASK_KEYS: [&str; 9] = [
+    "name",
+    "count",
+    "start",
+    "nice",
+    "cpus",
+    "address_space",
+    "footprint_kib",
+    "cgroup",
+    "program",
+];
 
 /// A workload written in Rust because a file cannot say it well.
 struct Builtin {
@@ -152,6 +164,8 @@ struct Draft {
     initial: Vec<InitialTask>,
     address_spaces: BTreeMap<String, u32>,
     change_keys: Vec<ChangeKeys>,
+    cgroups: Vec<Cgroup>,
+    cgroup_places: Vec<String>,
 }
 
 impl Draft {
@@ -163,6 +177,7 @@ impl Draft {
             Place::Template(i, key) => format!("{}.{key}", self.template_places[i].0),
             Place::Op(i, op) => self.template_places[i].1[op].clone(),
             Place::Change(i, key) => self.change_keys[i][key].clone(),
+            Place::Cgroup(i, key) => format!("{}.{key}", self.cgroup_places[i]),
         }
     }
 }
@@ -173,6 +188,7 @@ fn read_free(root: &TableNode) -> Result<Workload, ScenarioError> {
     let mut names = Names { channels: read_channels(root, &mut draft)?, ..Names::default() };
     let nr_gates;
     (names.gates, nr_gates) = read_gates(root)?;
+    (draft.cgroups, draft.cgroup_places) = read_cgroups(root)?;
     let templates = match root.get("templates")? {
         Some(node) => node.any_table()?.entries()?,
         None => Vec::new(),
@@ -199,6 +215,7 @@ fn read_free(root: &TableNode) -> Result<Workload, ScenarioError> {
         nr_gates,
         cpu_sets: names.cpu_sets.into_inner(),
         changes,
+        cgroups: std::mem::take(&mut draft.cgroups),
         origin: Origin::default(),
         stop_at_ns: root.get("stop")?.map(|stop| read_stop(&stop)).transpose()?,
         digest: String::new(),
@@ -331,6 +348,7 @@ fn add_template(
         footprint_kib: table
             .get("footprint_kib")?
             .map_or(Ok(0), |footprint| footprint.unsigned_32(0, u32::MAX))?,
+        cgroup: table.get("cgroup")?.map(|path| find_cgroup(&path, &draft.cgroups)).transpose()?,
     });
     draft.template_places.push((node.path.clone(), placed.places));
     Ok(placed.depends_on_instance)

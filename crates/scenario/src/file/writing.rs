@@ -3,6 +3,7 @@
 //! Whoever finds something in a scenario that no file describes, such as a random one, can so keep
 //! it and run it again.
 
+use crate::file::cgroups::write_cgroups;
 use crate::file::changes::write_changes;
 use crate::model::check::TASK_NAME_BYTES_MAX;
 use crate::model::duration::duration;
@@ -82,6 +83,7 @@ pub fn workload_text(workload: &Workload, source: &str) -> String {
         write_template(&mut text, template, workload);
     }
     write_tasks(&mut text, workload);
+    write_cgroups(&mut text, workload);
     write_changes(&mut text, workload);
     text
 }
@@ -176,6 +178,9 @@ fn write_template(text: &mut String, template: &TaskTemplate, workload: &Workloa
     }
     if template.footprint_kib > 0 {
         let _ = writeln!(text, "footprint_kib = {}", template.footprint_kib);
+    }
+    if let Some(group) = template.cgroup {
+        let _ = writeln!(text, "cgroup = {}", quoted(&workload.cgroups[group as usize].path));
     }
     let _ = writeln!(text, "program = [{}]", steps(&template.program, workload));
 }

@@ -84,10 +84,8 @@ impl Counter {
         TaskTemplate {
             name: name.to_string(),
             program,
-            nice: 0,
-            cpus: None,
-            address_space: None,
             footprint_kib: self.footprint_kib,
+            ..TaskTemplate::default()
         }
     }
 

@@ -153,10 +153,9 @@ impl Hackbench {
         TaskTemplate {
             name: name.to_string(),
             program,
-            nice: 0,
-            cpus: None,
             address_space: self.threads.then_some(0),
             footprint_kib: self.footprint_kib,
+            ..TaskTemplate::default()
         }
     }
 

@@ -75,10 +75,8 @@ impl LatCtx {
         TaskTemplate {
             name: "lat_ctx".to_string(),
             program,
-            nice: 0,
-            cpus: None,
-            address_space: None,
             footprint_kib: self.size_kib,
+            ..TaskTemplate::default()
         }
     }
 

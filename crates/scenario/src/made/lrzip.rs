@@ -81,10 +81,9 @@ impl Lrzip {
         TaskTemplate {
             name: name.to_string(),
             program,
-            nice: 0,
-            cpus: None,
             address_space: Some(0),
             footprint_kib: self.footprint_kib,
+            ..TaskTemplate::default()
         }
     }
 

@@ -384,6 +384,7 @@ impl Draft {
             cpus: self.cpus(),
             address_space,
             footprint_kib,
+            ..TaskTemplate::default()
         }
     }
 

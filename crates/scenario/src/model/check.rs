@@ -3,8 +3,12 @@
 //! A checked workload cannot index outside its lists, cannot loop without time passing, cannot
 //! run for ever unless it says when to stop, and cannot ask for a message that never fits.
 
+mod cgroups;
 mod changes;
 
+pub use cgroups::{
+    CGROUP_LEVELS_MAX, CGROUP_WEIGHT_DEFAULT, CGROUP_WEIGHTS, CGROUPS_MAX, PERIOD_NS_DEFAULT,
+};
 pub(crate) use changes::STATES;
 
 use crate::model::error::ScenarioError;
@@ -13,6 +17,7 @@ use crate::model::text::cpus_text;
 use crate::model::workload::{
     Amount, LOOP_DEPTH_MAX, Op, Quantiles, Repeat, TaskTemplate, Workload,
 };
+use cgroups::check_cgroups;
 use changes::check_changes;
 
 /// The most tasks a workload may create, forked ones included.
@@ -64,6 +69,7 @@ pub(crate) fn find_problem(workload: &Workload) -> Result<(), Problem> {
         check_loops(workload, i, &template.program)?;
     }
     check_changes(workload)?;
+    check_cgroups(workload)?;
     check_forks(workload)
 }
 

@@ -6,7 +6,7 @@
 
 use crate::model::machine::Machine;
 use crate::model::workload::{
-    Amount, ChangeKind, CpuSet, Op, Quantiles, Repeat, TaskTemplate, Workload,
+    Amount, Cgroup, ChangeKind, CpuSet, Op, Quantiles, Repeat, TaskTemplate, Workload,
 };
 use sha2::{Digest, Sha256};
 
@@ -88,6 +88,26 @@ fn encode_workload(out: &mut Encoder, workload: &Workload) {
                 encode_cpus(out, cpus);
             }
         }
+    }
+    if !workload.cgroups.is_empty() {
+        encode_cgroups(out, workload);
+    }
+}
+
+fn encode_cgroups(out: &mut Encoder, workload: &Workload) {
+    // No time of a change, so that this is no change.
+    out.number(u64::MAX);
+    out.number(workload.cgroups.len() as u64);
+    for Cgroup { path, weight, idle, quota_ns, period_ns, burst_ns } in &workload.cgroups {
+        out.text(path);
+        out.number((*weight).into());
+        out.number((*idle).into());
+        out.optional(*quota_ns);
+        out.number(*period_ns);
+        out.number(*burst_ns);
+    }
+    for template in &workload.templates {
+        out.optional(template.cgroup.map(u64::from));
     }
 }
 

@@ -15,6 +15,8 @@ pub(crate) enum Place {
     Op(usize, usize),
     /// A key of a change from outside.
     Change(usize, &'static str),
+    /// A key of a group of tasks.
+    Cgroup(usize, &'static str),
 }
 
 impl Place {
@@ -26,6 +28,7 @@ impl Place {
             Place::Template(i, key) => format!("templates[{i}].{key}"),
             Place::Op(i, op) => format!("templates[{i}].program[{op}]"),
             Place::Change(i, key) => format!("changes[{i}].{key}"),
+            Place::Cgroup(i, key) => format!("cgroups[{i}].{key}"),
         }
     }
 }

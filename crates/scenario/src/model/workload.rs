@@ -195,6 +195,33 @@ pub struct TaskTemplate {
     pub address_space: Option<u32>,
     /// Memory it touches whenever it runs.
     pub footprint_kib: u32,
+    /// Index into `Workload::cgroups`; its parent task's, or the root, if `None`.
+    pub cgroup: Option<u32>,
+}
+
+/// A group of tasks below the root, as Linux has them (cgroup v2). What it says is for policies:
+/// nothing else holds to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cgroup {
+    /// Where it is, such as `/db/readers`.
+    pub path: String,
+    /// `cpu.weight`
+    pub weight: u32,
+    /// `cpu.idle`
+    pub idle: bool,
+    /// `cpu.max`: CPU time in ns for all its tasks together in each period; `None` is no limit.
+    pub quota_ns: Option<u64>,
+    /// See `quota_ns`.
+    pub period_ns: u64,
+    /// `cpu.max.burst`, in ns.
+    pub burst_ns: u64,
+}
+
+impl Cgroup {
+    /// The path of its parent, which is empty if that is the root, and its own name there.
+    pub fn place(&self) -> (&str, &str) {
+        self.path.rsplit_once('/').unwrap_or(("", &self.path))
+    }
 }
 
 /// A task that exists when the run begins.
@@ -255,6 +282,8 @@ pub struct Workload {
     pub cpu_sets: Vec<CpuSet>,
     /// What is done from outside, in the order of time.
     pub changes: Vec<Change>,
+    /// Groups of tasks, each behind its parent; the root is not listed.
+    pub cgroups: Vec<Cgroup>,
     /// Where it is written, for messages.
     pub origin: Origin,
     /// The run is stopped (successfully) at this time, for workloads that would never end.

@@ -110,9 +110,9 @@ impl Host for Core<'_> {
 
     /// The fields of an idle task, which is in no row.
     fn may_write(&self, address: u64, size: Size) -> bool {
-        let is_task = |at: usize| {
-            address.checked_sub(at as u64).is_some_and(|task| self.task_at(task).is_some())
-        };
-        size == Size::Double && written_fields().into_iter().any(is_task)
+        written_fields().into_iter().any(|(at, of)| {
+            let task = address.checked_sub(at as u64).filter(|_| size == of);
+            task.is_some_and(|task| self.task_at(task).is_some())
+        })
     }
 }

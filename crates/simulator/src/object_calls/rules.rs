@@ -21,6 +21,14 @@ pub const HOLDINGS: &[(&str, Holding)] = &[
     ("scx_bpf_get_possible_cpumask", Holding::Gives),
     ("scx_bpf_put_cpumask", Holding::Takes),
     ("bpf_kptr_xchg", Holding::Exchanges),
+    ("bpf_cgroup_acquire", Holding::Gives),
+    ("bpf_cgroup_ancestor", Holding::Gives),
+    ("bpf_cgroup_from_id", Holding::Gives),
+    ("scx_bpf_task_cgroup", Holding::Gives),
+    ("bpf_cgroup_release", Holding::Takes),
+    ("bpf_iter_css_new", Holding::Begins),
+    ("bpf_iter_css_next", Holding::Goes),
+    ("bpf_iter_css_destroy", Holding::Ends),
     ("bpf_iter_scx_dsq_new", Holding::Begins),
     ("bpf_iter_scx_dsq_next", Holding::Goes),
     ("bpf_iter_scx_dsq_destroy", Holding::Ends),
@@ -71,6 +79,8 @@ fn may_select(operation: Operation) -> bool {
             | Operation::InitTask
             | Operation::CpuOnline
             | Operation::CpuOffline
+            | Operation::CgroupInit
+            | Operation::CgroupExit
             | Operation::Timer
             | Operation::Syscall
     )

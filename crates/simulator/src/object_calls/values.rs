@@ -1,6 +1,7 @@
 //! Calls on maps, timers, locks and memory.
 
-use super::{Calling, at, refused, some_task, task, writable};
+use super::{Calling, at, groups, refused, task, writable};
+use crate::abi::STORAGE_MAX;
 use crate::dispatch_queue;
 use crate::failure::FailureKind;
 use crate::timer::Timer;
@@ -20,26 +21,49 @@ fn view(run: &Calling<'_, '_>, map: usize) -> MapView {
     *run.host.policy.maps.view(map)
 }
 
-pub(super) fn storage_get(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
-    let [token, p, initial, flags, _] = given;
+/// The number of a map of storage of this kind.
+fn storage(run: &Calling<'_, '_>, kind: u32, token: u64) -> Result<usize, Stop> {
     let map = map(run, token)?;
-    if view(run, map).kind != kind::TASK_STORAGE {
-        return Err(refused("bpf_task_storage_get() of another kind of map".to_owned()));
+    if view(run, map).kind == kind {
+        return Ok(map);
     }
-    if p == 0 {
-        return Ok(0);
+    let of = if kind == kind::TASK_STORAGE { "task" } else { "cgrp" };
+    Err(refused(format!("bpf_{of}_storage_get() or _delete() of another kind of map")))
+}
+
+/// Where the values are that maps of storage of a kind have for a task or a group; `None` for NULL.
+fn owned(
+    run: &mut Calling<'_, '_>,
+    kind: u32,
+    owner: u64,
+) -> Result<Option<*mut [u64; STORAGE_MAX]>, Stop> {
+    if kind == kind::CGRP_STORAGE {
+        let group = groups::group(run, owner)?;
+        return Ok(group.map(|group| std::ptr::from_mut(run.host.groups.storage(group))));
     }
-    let p = some_task(run, p)?;
-    // SAFETY: a task.
-    let value = unsafe { (*p).storage[view(run, map).index as usize] };
+    let task = task(run, owner)?;
+    // SAFETY: a task, of which a place is taken and nothing read.
+    Ok((!task.is_null()).then(|| unsafe { &raw mut (*task).storage }))
+}
+
+pub(super) fn storage_get(
+    run: &mut Calling<'_, '_>,
+    kind: u32,
+    given: [u64; 5],
+) -> Result<u64, Stop> {
+    let [token, owner, initial, flags, _] = given;
+    let map = storage(run, kind, token)?;
+    let Some(storage) = owned(run, kind, owner)? else { return Ok(0) };
+    // SAFETY: values of a task or a group, to which nobody else holds a reference.
+    let value = unsafe { (*storage)[view(run, map).index as usize] };
     if value != 0 || flags & CREATE == 0 {
         return Ok(value);
     }
     let bytes = view(run, map).value_size as usize;
     count(run, bytes);
     let (memory, kernel) = run.memory_and_host();
-    // SAFETY: a task, to which nobody else holds a reference.
-    let storage = unsafe { &mut (*p).storage };
+    // SAFETY: as above.
+    let storage = unsafe { &mut *storage };
     let value = kernel.policy.maps.create_storage(memory, &mut kernel.visible.room, map, storage);
     if value != 0 && initial != 0 {
         check_members(run, map, initial)?;
@@ -50,11 +74,15 @@ pub(super) fn storage_get(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<
     Ok(value)
 }
 
-pub(super) fn storage_delete(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
-    let (map, p) = (map(run, given[0])?, task(run, given[1])?);
-    // SAFETY: a task or null; nobody else holds a reference.
-    let Some(task) = (unsafe { p.as_mut() }) else { return Ok(-errno::EINVAL as u64) };
-    Ok(run.host.policy.maps.delete_storage(map, &mut task.storage) as u64)
+pub(super) fn storage_delete(
+    run: &mut Calling<'_, '_>,
+    kind: u32,
+    given: [u64; 5],
+) -> Result<u64, Stop> {
+    let map = storage(run, kind, given[0])?;
+    let Some(storage) = owned(run, kind, given[1])? else { return Ok(-errno::EINVAL as u64) };
+    // SAFETY: values of a task or a group, to which nobody else holds a reference.
+    Ok(run.host.policy.maps.delete_storage(map, unsafe { &mut *storage }) as u64)
 }
 
 /// Refuses an address where no key of a map is.

@@ -267,7 +267,8 @@ fn jain_fairness(tasks: &Tasks, elapsed_ns: u64) -> f64 {
         let weight = tasks.seen(id as TaskId).se.load.weight.max(1);
         state.totals.run_ns as f64 / weight as f64 / lived_ns as f64
     };
-    let wanted = |(_, state): &(usize, &State)| state.totals.run_ns + state.totals.wait_ns > 0;
+    let waited_ns = |id: usize| tasks.seen(id as TaskId).sched_info.run_delay;
+    let wanted = |&(id, state): &(usize, &State)| state.totals.run_ns + waited_ns(id) > 0;
     let tasks_of_interest = tasks.states().enumerate().filter(wanted);
     let (count, sum, squares) = tasks_of_interest
         .map(share)
@@ -288,8 +289,8 @@ fn task_groups(tasks: &Tasks, nr_cpus: usize) -> Vec<TaskGroup> {
         group.count += 1;
         group.pinned |= (tasks.seen(id).nr_cpus_allowed as usize) < nr_cpus;
         group.run_ns += state.totals.run_ns;
-        group.wait_ns += state.totals.wait_ns;
-        group.switches += state.totals.switches;
+        group.wait_ns += tasks.seen(id).sched_info.run_delay;
+        group.switches += tasks.seen(id).sched_info.pcount;
         group.migrations += state.totals.migrations;
         let exited_ns = state.totals.exited_at_ns;
         if exited_ns != crate::agenda::NEVER_NS {

@@ -47,6 +47,8 @@ pub(super) struct Translator<'a> {
     pub(super) to: Assembler,
     pub(super) program: &'a Program,
     pub(super) layout: Layout,
+    /// Whether there is an arena, see [`Reach`](super::Reach).
+    pub(super) has_arena: bool,
     /// By function.
     pub(super) functions: Vec<DynamicLabel>,
     /// The end of a function.
@@ -89,7 +91,11 @@ pub(super) struct Translator<'a> {
 type Entries = Vec<AssemblyOffset>;
 
 impl<'a> Translator<'a> {
-    pub(super) fn new(program: &'a Program, layout: Layout) -> Option<Translator<'a>> {
+    pub(super) fn new(
+        program: &'a Program,
+        layout: Layout,
+        has_arena: bool,
+    ) -> Option<Translator<'a>> {
         let mut to = Assembler::new().ok()?;
         let labels = program.instructions.iter().map(|_| to.new_dynamic_label()).collect();
         let functions = program.functions.iter().map(|_| to.new_dynamic_label()).collect();
@@ -98,6 +104,7 @@ impl<'a> Translator<'a> {
             to,
             program,
             layout,
+            has_arena,
             functions,
             leave,
             resume,
@@ -263,6 +270,8 @@ impl<'a> Translator<'a> {
                 self.move_signed(width, to, from, bits);
             }
             Instruction::Reorder { order, to, bits } => self.reorder(order, to, bits),
+            Instruction::Cast { to, from, upper } => self.cast(to, from, upper),
+            _ if self.is_in_arena(&of) => self.access_arena(at, of, before),
             Instruction::LoadWide { to, low, high, .. } => {
                 self.load_wide(to, wide_number(low, high));
             }

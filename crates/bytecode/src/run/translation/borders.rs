@@ -82,10 +82,12 @@ impl Translator<'_> {
 
     /// The rows in which this may write a field, if its base is where a row begins.
     fn written_rows(&self, of: &Instruction) -> Option<Rows> {
-        let Instruction::Store { size: Size::Double, base, offset, .. } = *of else { return None };
-        let is_field = |&&(_, field): &&(Rows, u32)| field == offset as u32 && offset >= 0;
+        let Instruction::Store { size, base, offset, .. } = *of else { return None };
+        let is_field = |&&(_, field, of): &&(Rows, u32, Size)| {
+            size == of && offset >= 0 && field == offset as u32
+        };
         let fields = &self.program.written_fields;
-        fields.iter().find(is_field).map(|&(rows, _)| rows).filter(|_| base != Register::FRAME)
+        fields.iter().find(is_field).map(|&(rows, ..)| rows).filter(|_| base != Register::FRAME)
     }
 
     /// Whether an access writes a field of what is known to be a row that has it.
@@ -136,7 +138,7 @@ impl Translator<'_> {
         write: bool,
     ) -> bool {
         match self.known(base) {
-            Value::Any => false,
+            Value::Any | Value::Arena => false,
             Value::Frame(offset) => {
                 let reach = offset.saturating_add(low)..offset.saturating_add(high);
                 reach.start >= -(FRAME_BYTES as i64) && reach.end <= 0

@@ -2,6 +2,7 @@
 //!
 //! Of memory nothing is known at all: so a program cannot make any of it untrue.
 
+use crate::arena::ARENA_UPPER;
 use crate::compute;
 use crate::instruction::{Arithmetic, Instruction, Operand, Register, Width, wide_number};
 use crate::program::Rows;
@@ -21,6 +22,8 @@ pub(super) enum Value {
     Frame(i64),
     /// What a call gave, or an address so far from it.
     Given(Given),
+    /// Perhaps an address in an arena, or NULL.
+    Arena,
 }
 
 /// What a call gave: where there are bytes that may be read, or 0.
@@ -104,6 +107,7 @@ impl Known {
             Instruction::Arithmetic { operation, width, to, by } => {
                 self.computed(operation, width, to, by)
             }
+            Instruction::Cast { upper: ARENA_UPPER, .. } => Value::Arena,
             Instruction::Call(_) => {
                 self.0[..6].fill(Value::Any);
                 Value::Any
@@ -169,6 +173,8 @@ impl Known {
                 moved.map_or(Value::Any, |(first, last)| Value::Between(first, last))
             }
             (Arithmetic::Move, Width::Bits64, _, by) => by,
+            (Arithmetic::Add | Arithmetic::Subtract, Width::Bits64, Value::Arena, _)
+            | (Arithmetic::Add, Width::Bits64, _, Value::Arena) => Value::Arena,
             (Arithmetic::Move, _, _, Value::Number(by)) => {
                 Value::Number(compute::arithmetic(operation, width, 0, by))
             }

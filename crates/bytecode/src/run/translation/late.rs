@@ -38,7 +38,9 @@ impl Translator<'_> {
                 };
                 [by, (operation != Arithmetic::Move).then_some(to)]
             }
-            Instruction::MoveSigned { from, .. } => [Some(from), None],
+            Instruction::MoveSigned { from, .. } | Instruction::Cast { from, .. } => {
+                [Some(from), None]
+            }
             Instruction::Negate { to, .. } | Instruction::Reorder { to, .. } => [Some(to), None],
             Instruction::LoadWide { .. } => [None, None],
             Instruction::Load { base, .. } if self.is_known_to_be_inside(at, base, false) => {
@@ -78,7 +80,7 @@ impl Translator<'_> {
         match value {
             Value::Number(number) => self.load_wide(register, number),
             Value::Frame(offset) => self.load_in_frame(register, offset),
-            Value::Any | Value::Between(..) | Value::Given(_) => {
+            Value::Any | Value::Between(..) | Value::Given(_) | Value::Arena => {
                 unreachable!("only what is known is loaded late")
             }
         }

@@ -34,6 +34,7 @@ const RBX: u8 = 3;
 const RBP: u8 = 5;
 const RSI: u8 = 6;
 const RDI: u8 = 7;
+const R10: u8 = 10;
 const R12: u8 = 12;
 
 fn native(register: Register) -> u8 {

@@ -2,15 +2,62 @@
 
 #![allow(clippy::useless_conversion)] // `dynasm!` converts every register.
 
-use dynasmrt::{DynasmApi, dynasm};
+use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi, dynasm};
 
 use super::super::blocks::Translator;
+use super::super::{ARENA, PAGES};
 use super::{ANSWER, native};
+use crate::arena::{ARENA_BEGIN, PAGE_BITS};
 use crate::instruction::{AtomicKind, Instruction, Operand, Register, Size, Width};
 use crate::memory::MEMORY_BEGIN;
 
 /// The register that is always 0, and into which what is written is lost.
 const ZERO: u8 = 31;
+
+/// Arenas: X11 is a place, counted as addresses of the memory are, while it is accessed.
+impl Translator<'_> {
+    /// Finds a place in the arena, or goes to `out` unless all of it is on a page that is there.
+    pub(in super::super) fn find_in_arena(
+        &mut self,
+        base: Register,
+        offset: i16,
+        size: Size,
+        out: DynamicLabel,
+    ) {
+        self.load_number(10, i64::from(offset).wrapping_sub(ARENA_BEGIN as i64) as u64);
+        dynasm!(self.to ; .arch aarch64 ; add x11, X(native(base)), x10);
+        if size != Size::Byte {
+            let rest = size.bytes() as u32 - 1;
+            dynasm!(self.to ; .arch aarch64 ; and w9, w11, rest ; cbnz w9, =>out);
+        }
+        let page_bits = PAGE_BITS;
+        dynasm!(self.to
+            ; .arch aarch64
+            ; lsr x10, x11, page_bits
+            ; lsr x9, x11, 32
+            ; cbnz x9, =>out
+            ; ldr x9, [x24, PAGES as u32]
+            ; ldrb w9, [x9, x10]
+            ; cbz w9, =>out
+            ; ldr x9, [x24, ARENA as u32]
+            ; add x11, x11, x9
+            ; sub x11, x11, x25
+        );
+    }
+
+    pub(in super::super) fn load_found(&mut self, size: Size, signed: bool, to: Register) {
+        self.load_at(size, signed, native(to), 11);
+    }
+
+    pub(in super::super) fn store_found(&mut self, size: Size, value: Operand) {
+        self.store_value_at(size, value, 11);
+    }
+
+    /// As [`Translator::atomic`].
+    pub(in super::super) fn atomic_found(&mut self, of: Instruction) -> bool {
+        self.atomic_at(of, 11)
+    }
+}
 
 impl Translator<'_> {
     /// Compares how far an address is behind a number with the last distance that is allowed.
@@ -83,6 +130,10 @@ impl Translator<'_> {
         value: Operand,
     ) {
         let at = self.moved(native(base), offset.into());
+        self.store_value_at(size, value, at);
+    }
+
+    fn store_value_at(&mut self, size: Size, value: Operand, at: u8) {
         let from = match value {
             Operand::Register(from) => native(from),
             Operand::Number(0) => ZERO,
@@ -97,10 +148,13 @@ impl Translator<'_> {
     /// An operation on memory; `false` if there is none. A run has one thread, so that nothing
     /// needs to be locked.
     pub(in super::super) fn atomic(&mut self, of: Instruction) -> bool {
-        let Instruction::Atomic { kind, size, base, offset, value, fetch } = of else {
-            return false;
-        };
+        let Instruction::Atomic { base, offset, .. } = of else { return false };
         let at = self.moved(native(base), offset.into());
+        self.atomic_at(of, at)
+    }
+
+    fn atomic_at(&mut self, of: Instruction, at: u8) -> bool {
+        let Instruction::Atomic { kind, size, value, fetch, .. } = of else { return false };
         let value = native(value);
         self.load_at(size, false, 9, at);
         match kind {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::useless_conversion)] // `dynasm!` converts every register.
 
-use dynasmrt::{DynasmApi, dynasm};
+use dynasmrt::{DynasmApi, DynasmLabelApi, dynasm};
 
 use super::super::blocks::Translator;
 use super::{SHORT_MAX, native};
@@ -145,6 +145,17 @@ impl Translator<'_> {
         match width {
             Width::Bits64 => dynasm!(self.to ; .arch aarch64 ; neg X(to), X(to)),
             Width::Bits32 => dynasm!(self.to ; .arch aarch64 ; neg W(to), W(to)),
+        }
+    }
+
+    pub(in super::super) fn cast(&mut self, to: Register, from: Register, upper: u32) {
+        let (to, from) = (native(to), native(from));
+        dynasm!(self.to ; .arch aarch64 ; mov W(to), W(from));
+        if upper != 0 {
+            let null = self.to.new_dynamic_label();
+            dynasm!(self.to ; .arch aarch64 ; cbz W(to), =>null);
+            self.load_number(9, u64::from(upper) << 32);
+            dynasm!(self.to ; .arch aarch64 ; orr X(to), X(to), x9 ; =>null);
         }
     }
 

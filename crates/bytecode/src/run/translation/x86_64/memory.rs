@@ -2,10 +2,12 @@
 
 #![allow(clippy::useless_conversion)] // `dynasm!` converts every register.
 
-use dynasmrt::{DynasmApi, dynasm};
+use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi, dynasm};
 
 use super::super::blocks::Translator;
-use super::native;
+use super::super::{ARENA, FIRST, PAGES};
+use super::{R10, native};
+use crate::arena::{ARENA_BEGIN, PAGE_BITS, PAGES_ADDRESSED};
 use crate::instruction::{AtomicKind, Instruction, Operand, Register, Size};
 use crate::memory::MEMORY_BEGIN;
 
@@ -29,6 +31,56 @@ macro_rules! load {
                 ; .arch x64 ; mov Rq(native($to)), [$($at)*]),
         }
     };
+}
+
+/// Arenas: R10 is a place behind R11, the arena's first byte, while it is accessed.
+impl Translator<'_> {
+    /// Finds a place in the arena, or goes to `out` unless all of it is on a page that is there.
+    pub(in super::super) fn find_in_arena(
+        &mut self,
+        base: Register,
+        offset: i16,
+        size: Size,
+        out: DynamicLabel,
+    ) {
+        let behind = i64::from(offset).wrapping_sub(ARENA_BEGIN as i64);
+        dynasm!(self.to ; .arch x64 ; mov r10, QWORD behind ; add r10, Rq(native(base)));
+        if size != Size::Byte {
+            dynasm!(self.to ; .arch x64 ; test r10d, size.bytes() as i32 - 1 ; jne =>out);
+        }
+        dynasm!(self.to
+            ; .arch x64
+            ; mov r11, r10
+            ; shr r11, PAGE_BITS as i8
+            ; cmp r11, PAGES_ADDRESSED as i32
+            ; jae =>out
+            ; add r11, [r12 + PAGES]
+            ; cmp BYTE [r11], 0
+            ; je =>out
+            ; mov r11, [r12 + ARENA]
+        );
+    }
+
+    pub(in super::super) fn load_found(&mut self, size: Size, signed: bool, to: Register) {
+        load!(self, size, signed, to, r11 + r10);
+        self.leave_arena();
+    }
+
+    pub(in super::super) fn store_found(&mut self, size: Size, value: Operand) {
+        self.store_behind(size, R10, 0, value);
+        self.leave_arena();
+    }
+
+    /// As [`Translator::atomic`].
+    pub(in super::super) fn atomic_found(&mut self, of: Instruction) -> bool {
+        let is_known = self.atomic_behind(of, R10, 0);
+        self.leave_arena();
+        is_known
+    }
+
+    fn leave_arena(&mut self) {
+        dynasm!(self.to ; .arch x64 ; mov r11, [r12 + FIRST]);
+    }
 }
 
 impl Translator<'_> {
@@ -80,8 +132,10 @@ impl Translator<'_> {
         offset: i16,
         value: Operand,
     ) {
-        let base = native(base);
-        let at = Self::displacement(offset);
+        self.store_behind(size, native(base), Self::displacement(offset), value);
+    }
+
+    fn store_behind(&mut self, size: Size, base: u8, at: i32, value: Operand) {
         match (size, value) {
             (Size::Byte, Operand::Register(from)) => {
                 dynasm!(self.to ; .arch x64 ; mov [r11 + Rq(base) + at], Rb(native(from)));
@@ -113,11 +167,13 @@ impl Translator<'_> {
     /// An operation on memory; `false` if the machine has no such instruction. A run has one
     /// thread, so that nothing needs to be locked.
     pub(in super::super) fn atomic(&mut self, of: Instruction) -> bool {
-        let Instruction::Atomic { kind, size, base, offset, value, fetch } = of else {
-            return false;
-        };
-        let (base, value) = (native(base), native(value));
-        let at = Self::displacement(offset);
+        let Instruction::Atomic { base, offset, .. } = of else { return false };
+        self.atomic_behind(of, native(base), Self::displacement(offset))
+    }
+
+    fn atomic_behind(&mut self, of: Instruction, base: u8, at: i32) -> bool {
+        let Instruction::Atomic { kind, size, value, fetch, .. } = of else { return false };
+        let value = native(value);
         macro_rules! on_memory {
             ($operation:ident) => {
                 match size {

@@ -24,6 +24,23 @@ impl Translator<'_> {
         }
     }
 
+    pub(in super::super) fn cast(&mut self, to: Register, from: Register, upper: u32) {
+        let (to, from) = (native(to), native(from));
+        dynasm!(self.to ; .arch x64 ; mov Rd(to), Rd(from));
+        if upper != 0 {
+            let upper = (u64::from(upper) << 32) as i64;
+            let null = self.to.new_dynamic_label();
+            dynasm!(self.to
+                ; .arch x64
+                ; test Rd(to), Rd(to)
+                ; je =>null
+                ; mov r10, QWORD upper
+                ; or Rq(to), r10
+                ; =>null
+            );
+        }
+    }
+
     fn load_number(&mut self, to: u8, value: u64) {
         if let Ok(number) = u32::try_from(value) {
             dynasm!(self.to ; .arch x64 ; mov Rd(to), number as i32);

@@ -1,0 +1,186 @@
+//! Goal: a policy is told of groups of tasks as a kernel tells it. Method: a small tree, a policy
+//! that prints what it is told, and one whose groups have shares of a CPU by their weights.
+
+use crate::support::*;
+use scenario::workload::{Cgroup, Op, TaskTemplate, Workload};
+use simulator::{Options, RunResult};
+
+fn cgroup(path: &str, weight: u32) -> Cgroup {
+    let (path, period_ns) = (path.to_owned(), 100 * MS);
+    Cgroup { path, weight, idle: false, quota_ns: None, period_ns, burst_ns: 0 }
+}
+
+/// The workload with these groups, and the group of each template.
+fn grouped(workload: Workload, cgroups: Vec<Cgroup>, of: &[Option<u32>]) -> Workload {
+    let templates = workload.templates.iter().zip(of);
+    let templates =
+        templates.map(|(kind, &cgroup)| TaskTemplate { cgroup, ..kind.clone() }).collect();
+    let workload = Workload { templates, cgroups, ..workload };
+    workload.check().unwrap_or_else(|error| panic!("{error}"));
+    workload
+}
+
+/// Declared so that neither order of a walk is that of the file: /b is between /a and /a/x.
+fn tree() -> Vec<Cgroup> {
+    let limited = Cgroup {
+        quota_ns: Some(50 * MS),
+        period_ns: 200 * MS,
+        burst_ns: 5 * MS,
+        idle: true,
+        ..cgroup("/a/x", 3)
+    };
+    vec![cgroup("/a", 200), cgroup("/b", 100), limited, cgroup("/a/y", 100)]
+}
+
+/// A parent in /a/x whose first child is in its group and whose second is in /b, and one elsewhere.
+fn family() -> Workload {
+    let parent = once(&[Op::Fork { template: 2 }, Op::Fork { template: 3 }, run(MS)]);
+    let child = once(&[run(MS)]);
+    let others = ["elsewhere", "first", "second"].map(|name| task(name, 0, child.clone()));
+    let templates = [vec![task("parent", 0, parent)], others.to_vec()].concat();
+    grouped(workload_of(templates, 2), tree(), &[Some(2), None, None, Some(1)])
+}
+
+const HEAD: &str = "#include <scx/cgroups.bpf.h>
+    char _license[] SEC(\"license\") = \"GPL\";
+    void BPF_STRUCT_OPS(told_enqueue, struct task_struct *p, u64 enq_flags)
+    { scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags); }
+";
+
+/// What a policy prints that has these operations beside `enqueue`, and how it ends.
+fn printed(operations: &str, members: &str, strict: bool) -> (RunResult, Vec<String>) {
+    let text = format!(
+        "{HEAD}{operations}
+        SCX_OPS_DEFINE(told_ops, .enqueue = (void *)told_enqueue, {members} .name = \"told\");"
+    );
+    let printed = Printed::default();
+    let options = Options { prints: Some(printed.show()), strict, ..Options::default() };
+    let policy = compile_text(&text);
+    let result = attempt_with(&policy, &costless(1, 1000), &family(), &options);
+    let said = |line: &String| line.split("printk: ").last().unwrap_or_default().to_owned();
+    (result, printed.lines().iter().map(said).collect())
+}
+
+#[test]
+fn groups_begin_from_the_root_before_tasks_and_end_towards_it() {
+    let operations = "
+        s32 BPF_STRUCT_OPS(told_cgroup_init, struct cgroup *cgrp,
+                           struct scx_cgroup_init_args *args)
+        {
+            bpf_printk(\"init %s %d %d\", cgrp->kn->name, cgrp->kn->id, cgrp->level);
+            bpf_printk(\"%d %lld %lld\", args->weight, args->bw_period_us, args->bw_quota_us);
+            bpf_printk(\"%lld\", args->bw_burst_us);
+            return 0;
+        }
+        void BPF_STRUCT_OPS(told_cgroup_exit, struct cgroup *cgrp)
+        { bpf_printk(\"exit %d\", cgrp->kn->id); }
+        s32 BPF_STRUCT_OPS(told_init_task, struct task_struct *p, struct scx_init_task_args *args)
+        { bpf_printk(\"%s %d %d\", p->comm, args->cgroup->kn->id, args->fork); return 0; }";
+    let members = ".cgroup_init = (void *)told_cgroup_init,
+        .cgroup_exit = (void *)told_cgroup_exit, .init_task = (void *)told_init_task,";
+    let (result, lines) = printed(operations, members, true);
+    assert!(result.error.is_none(), "{:?}", result.error);
+    let rest = ["100 100000 -1", "0"];
+    let expected = [
+        &["init  1 0", rest[0], rest[1], "init a 2 1", "200 100000 -1", "0"][..],
+        &["init x 4 2", "3 200000 50000", "5000", "init y 5 2", rest[0], rest[1]],
+        &["init b 3 1", rest[0], rest[1]],
+        &["parent 4 0", "elsewhere 1 0", "first 4 1", "second 3 1"],
+        &["exit 4", "exit 5", "exit 2", "exit 3", "exit 1"],
+    ];
+    assert_eq!(lines, expected.concat());
+}
+
+#[test]
+fn walks_go_down_back_and_up() {
+    let operations = "
+        static void walk(u64 id, unsigned int order)
+        {
+            struct cgroup *from = bpf_cgroup_from_id(id);
+            struct cgroup_subsys_state *pos;
+            u64 ids = 0;
+            if (!from)
+                return;
+            bpf_for_each(css, pos, &from->self, order)
+                ids = ids * 10 + pos->cgroup->kn->id;
+            bpf_printk(\"%lld\", ids);
+            bpf_cgroup_release(from);
+        }
+        s32 BPF_STRUCT_OPS(told_init)
+        {
+            walk(1, BPF_CGROUP_ITER_DESCENDANTS_PRE);
+            walk(1, BPF_CGROUP_ITER_DESCENDANTS_POST);
+            walk(2, BPF_CGROUP_ITER_DESCENDANTS_PRE);
+            walk(2, BPF_CGROUP_ITER_DESCENDANTS_POST);
+            walk(3, BPF_CGROUP_ITER_DESCENDANTS_POST);
+            walk(5, BPF_CGROUP_ITER_ANCESTORS_UP);
+            walk(1, BPF_CGROUP_ITER_ANCESTORS_UP);
+            walk(1, 1);
+            return 0;
+        }";
+    let (result, lines) = printed(operations, ".init = (void *)told_init,", true);
+    assert!(result.error.is_none(), "{:?}", result.error);
+    assert_eq!(lines, ["12453", "45231", "245", "452", "3", "521", "1", "0"]);
+}
+
+#[test]
+fn a_group_that_the_policy_refuses_ends_the_run() {
+    let operations = "s32 BPF_STRUCT_OPS(told_cgroup_init, struct cgroup *cgrp,
+                                         struct scx_cgroup_init_args *args)
+        { return cgrp->level == 2 ? -ENOMEM : 0; }";
+    let (result, _) = printed(operations, ".cgroup_init = (void *)told_cgroup_init,", false);
+    let message = result.error.expect("it was refused").message;
+    assert_eq!(message, "ops.cgroup_init() failed (-12): ENOMEM, no memory");
+}
+
+#[test]
+fn a_task_s_group_is_asked_for_by_its_own_operations_only() {
+    let asks = |operation: &str, head: &str| {
+        let operations = format!(
+            "s32 BPF_STRUCT_OPS(told_asks, {head})
+            {{
+                struct cgroup *cgrp = scx_bpf_task_cgroup(p);
+                bpf_cgroup_release(cgrp);
+                return 0;
+            }}"
+        );
+        let (result, _) = printed(&operations, &format!(".{operation} = (void *)told_asks,"), true);
+        result.error.map_or(String::new(), |error| error.message)
+    };
+    assert_eq!(asks("runnable", "struct task_struct *p, u64 flags"), "");
+    let said = asks("init_task", "struct task_struct *p, struct scx_init_task_args *args");
+    assert!(said.contains("scx_bpf_task_cgroup() called on a task not being operated"), "{said}");
+}
+
+#[test]
+fn a_policy_that_asks_all_there_is_about_groups_gets_a_kernels_answers() {
+    let policy = compile("tests/interface/cgroups.bpf.c");
+    for strict in [false, true] {
+        let options = Options { strict, ..Options::default() };
+        let result = attempt_with(&policy, &shipped_machine("osdl-4"), &family(), &options);
+        assert!(result.error.is_none(), "{:?}", result.error);
+    }
+}
+
+/// Two tasks in one group and three in another of thrice its weight.
+#[test]
+fn groups_that_are_always_busy_have_shares_by_their_weights() {
+    let policy = compile("tests/interface/cgroups.bpf.c");
+    let hogs = ["light", "light", "heavy", "heavy", "heavy"].map(|name| hog(name, 0));
+    let of = [0, 0, 1, 1, 1].map(Some);
+    let groups = vec![cgroup("/light", 100), cgroup("/heavy", 300)];
+    let workload = grouped(together(hogs.to_vec()), groups, &of);
+    let options = Options { until_ns: Some(20 * S), ..Options::default() };
+    let result = attempt_with(&policy, &costless(1, 1000), &workload, &options);
+    assert!(result.error.is_none(), "{:?}", result.error);
+    assert!((share(&result, "light") - 0.25).abs() < 0.002, "{}", share(&result, "light"));
+    assert!((share(&result, "heavy") - 0.75).abs() < 0.002, "{}", share(&result, "heavy"));
+}
+
+#[test]
+fn without_groups_all_tasks_are_in_the_root() {
+    let policy = compile("tests/interface/cgroups.bpf.c");
+    let workload = shipped_workload("hackbench", &[("groups", "1"), ("loops", "5")]);
+    let result = attempt(&policy, &shipped_machine("osdl-2"), &workload, 1);
+    assert!(result.error.is_none(), "{:?}", result.error);
+}
