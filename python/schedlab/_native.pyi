@@ -251,12 +251,13 @@ def compile_policy(
     cache: str,
     shipped: str | None = None,
     zig: str | None = None,
+    linker: str | None = None,
 ) -> Policy:
     """Compiles the C file `source` into the folder `cache`, or takes its object from there, or from
     the folder `shipped`, which needs no compiler.
 
     The compiler is that of $CLANG, else the oldest clang on PATH that is new enough, else the
-    program `zig`. Raises PolicyError if there is none, the source does not compile, is not a
+    program `zig`. `linker` joins objects where a loader's file names several sources. Raises PolicyError if there is none, the source does not compile, is not a
     policy, or its file of tunable sets is wrong.
     """
 

@@ -10,6 +10,7 @@ import hashlib
 import importlib.util
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +51,11 @@ LOADER_SUFFIX = ".loader.toml"
 # What the core reads of a policy beside its C file, if it is there.
 READ_BESIDE = (".sets.toml", ".promises.toml", LOADER_SUFFIX)
 BESIDE_HINT = "mend it, or take it away: a policy needs no such file"
+
+# What loads policies into kernels, and joins the objects of one. Cargo's triple is named when it is
+# built, because only then may it be linked statically.
+GUEST, GUEST_VARIABLE = "schedlab-guest", "SCHEDLAB_GUEST"
+IN_CHECKOUT = Path("target/x86_64-unknown-linux-gnu/release")
 
 # How an object begins.
 ELF = b"\x7fELF"
@@ -289,11 +295,21 @@ def load_policy(path: str | Path, tell: Callable[[str], None] = shown.print_note
     with whole_file.named_errors(f"cache directory {cache}", CACHE_HINT):
         cache.mkdir(parents=True, exist_ok=True)
     folders = (str(cache), str(SHIPPED_OBJECTS))
-    policy = native().compile_policy(str(path), [str(include_directory())], *folders, _zig())
+    include = [str(include_directory())]
+    linker = built_program(GUEST_VARIABLE, GUEST)
+    policy = native().compile_policy(str(path), include, *folders, _zig(), linker)
     # Our tests find what a compiler warns of in a policy of ours.
     if policy.warnings and Path(path).resolve() not in names(POLICIES).values():
         tell(policy.warnings)
     return policy
+
+
+def built_program(variable: str, name: str) -> str | None:
+    """A program of ours: the one that a variable of the environment names, else the checkout's,
+    else the one on PATH; None if there is none."""
+    if named := os.environ.get(variable):
+        return named
+    return shutil.which(data_directory() / IN_CHECKOUT / name) or shutil.which(name)
 
 
 def policy_compiler() -> tuple[str, str]:

@@ -2,7 +2,6 @@
 
 import functools
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Sequence
@@ -11,9 +10,6 @@ from pathlib import Path
 
 from schedlab import catalogue, user_file
 from schedlab.errors import SchedlabError
-
-# Cargo's triple is named when they are built, because only then may they be linked statically.
-IN_CHECKOUT = Path("target/x86_64-unknown-linux-gnu/release")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +34,7 @@ class Program:
                 return Path(named).resolve()
             hint = f"name the program {self.name}, or unset {self.variable}"
             raise SchedlabError(f"{self.variable}={named} is not a program", hint)
-        in_checkout = catalogue.data_directory() / IN_CHECKOUT / self.name
-        if found := shutil.which(in_checkout) or shutil.which(self.name):
+        if found := catalogue.built_program(self.variable, self.name):
             return Path(found).resolve()
         raise SchedlabError(
             f"{self.name} is not built: it is {self.purpose}",
@@ -47,7 +42,9 @@ class Program:
         )
 
 
-GUEST = Program("schedlab-guest", "guest", "SCHEDLAB_GUEST", "what loads policies into a kernel")
+GUEST = Program(
+    catalogue.GUEST, "guest", catalogue.GUEST_VARIABLE, "what loads policies into a kernel"
+)
 BENCH = Program(
     "schedlab-bench", "schedlab-bench", "SCHEDLAB_BENCH", "the program of our own benchmarks"
 )

@@ -556,7 +556,7 @@ def test_a_guest_program_that_is_not_there_is_told_with_how_to_build_it(tmp_path
         programs.GUEST.find()
     monkeypatch.delenv(programs.GUEST.variable)
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(programs, "IN_CHECKOUT", Path("target/none"))
+    monkeypatch.setattr(catalogue, "IN_CHECKOUT", Path("target/none"))
     with pytest.raises(SchedlabError, match="not built") as refused:
         programs.GUEST.find()
     assert "make guest" in refused.value.hint

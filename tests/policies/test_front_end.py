@@ -15,6 +15,7 @@ from schedlab.experiment.sweep import simulate_cell
 
 FOLDER = Path(__file__).resolve().parents[1] / "interface"
 POLICY = str(FOLDER / "front_end.bpf.c")
+PARTS = FOLDER / "parts" / "parts.loader.toml"
 ASKED = {"workload": "hackbench", "with": {"groups": "1", "loops": "2"}}
 
 
@@ -78,6 +79,40 @@ def test_what_is_wrong_in_the_file_is_told_with_its_place(alone):
     file.write_text("[variables]\nslice_n = 3\n")
     outcome = simulate_cell(cell_of(file, machine=["osdl-4"]))
     assert f"{file}: there is no variable slice_n; did you mean slice_ns?" in str(outcome.fault)
+
+
+@pytest.mark.qemu
+def test_several_sources_become_one_policy_in_both_worlds():
+    """The guest's program, which joins their objects, is there where kernels can be booted."""
+    simulated = simulate_cell(cell_of(PARTS, machine=["osdl-4"]), strict=True)
+    assert (simulated.fault, simulated.result["error"]) == (None, None)
+    played = vm.measure_cell(cell_of(PARTS, vm=definition.VmChoice(None, ("2",), False)))
+    assert (played.fault, played.result["error"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("", "", "turn_ns"),
+        ("-DFACTOR=3", "-DOTHER=3", "FACTOR"),
+        ("-DFACTOR=3", "-fplugin=x.so", "options begin with -D"),
+        ("include =", "headers =", "unknown key headers"),
+        ('["include"]', '["none"]', "turns.h"),
+        ("main.bpf.c", "mine.bpf.c", "there is no source"),
+        ("sources =", 'object = "main.bpf.c"\nsources =', "an object and sources"),
+    ],
+)
+def test_a_source_is_built_as_its_file_says(tmp_path, old, new, why):
+    """It is the first of the two alone, which lacks what the other has."""
+    shutil.copytree(PARTS.parent, tmp_path, dirs_exist_ok=True)
+    file = tmp_path / PARTS.name
+    text = file.read_text().replace(', "turns.bpf.c"', "").replace("[variables]\nscale = 1\n", "")
+    file.write_text(text.replace(old, new))
+    native = catalogue.native()
+    machine = catalogue.load_machine(catalogue.find(catalogue.MACHINES, "osdl-4"))
+    workload = catalogue.load_workload(catalogue.find(catalogue.WORKLOADS, "hackbench"), {})
+    with pytest.raises(native.PolicyError, match=why):
+        native.simulate(catalogue.load_policy(file), machine, workload, 1, {})
 
 
 def test_names_of_such_files_end_so(tmp_path):

@@ -71,6 +71,20 @@ pub fn load(object: &Path, set: &BTreeMap<String, String>) -> Result<LoadedPolic
     load_for(Reach::AsWritten, object, set)
 }
 
+/// Joins objects, as the compiler made each of one source, to one.
+///
+/// # Errors
+///
+/// What libbpf says of objects that do not fit together.
+pub fn join(into: &Path, objects: &[&Path]) -> Result<(), String> {
+    let log = LoaderLog::begin();
+    let joined = libbpf_rs::Linker::new(into).and_then(|mut linker| {
+        objects.iter().try_for_each(|object| linker.add_file(object))?;
+        linker.link()
+    });
+    joined.map_err(|error| format!("{error}\n{}", log.text()))
+}
+
 /// As [`load`], for some tasks or all.
 ///
 /// # Errors

@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folders: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     let [policies, out] = &folders[..] else { return Err("usage: shipped POLICIES OUT".into()) };
     let include = [policies.join("include")];
-    let objects = Objects { cache: out.join("cache"), shipped: None };
+    let objects = Objects { cache: out.join("cache"), ..Objects::default() };
     let compiler = Compiler::find(None)?;
     fs::create_dir_all(out)?;
     let mut sources: Vec<PathBuf> = Vec::new();

@@ -14,7 +14,7 @@ use child::{Ended, Unended};
 use sha2::{Digest, Sha256};
 
 use crate::error::io_error;
-use crate::loader::{self, Loader};
+use crate::loader::{self, Loader, Sources};
 use crate::texts::{Texts, hex};
 use crate::{Policy, PolicyError, whole_file};
 
@@ -57,6 +57,8 @@ pub struct Objects {
     pub cache: PathBuf,
     /// Where those lie that came with the program, if it has some: they need no compiler.
     pub shipped: Option<PathBuf>,
+    /// The program `schedlab-guest`, which joins objects of several sources, if it is there.
+    pub linker: Option<PathBuf>,
 }
 
 /// Takes the object of the policy in `source` from where `objects` are, or builds it. Where a
@@ -82,15 +84,66 @@ pub fn compile_while(
     let Some(loader) = Loader::of(source, name)? else {
         return build(source, include_dirs, objects, compiler, goes_on);
     };
-    let object = loader.object_for(source, name)?;
-    let is_built = object.extension() == Some(OsStr::new("o"));
-    let policy = if is_built {
-        Policy::of_object(name, &object)?
-    } else {
-        build(&object, include_dirs, objects, compiler, goes_on)?
-    };
     create(&objects.cache)?;
+    let policy = if let Some(sources) = loader.sources()? {
+        let dirs: Vec<PathBuf> = sources.include.iter().chain(include_dirs).cloned().collect();
+        join(name, &sources, &dirs, objects, &compiler()?, goes_on)?
+    } else {
+        let object = loader.object_for(source, name)?;
+        let is_built = object.extension() == Some(OsStr::new("o"));
+        match is_built {
+            true => Policy::of_object(name, &object)?,
+            false => build(&object, include_dirs, objects, compiler, goes_on)?,
+        }
+    };
     policy.with_loader(name, source, loader, Some(&objects.cache))
+}
+
+/// The policy `name` of several sources, which are built each by itself.
+fn join(
+    name: &str,
+    sources: &Sources,
+    include_dirs: &[PathBuf],
+    objects: &Objects,
+    compiler: &Compiler,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Result<Policy, PolicyError> {
+    let (mut parts, mut warnings, mut whole) = (Vec::new(), Vec::new(), Sha256::new());
+    for source in &sources.paths {
+        let texts = Texts::read(source, include_dirs)?;
+        let source_path = source.canonicalize().map_err(|cause| io_error("read", source, cause))?;
+        let options = &sources.options;
+        let mut build =
+            Build { compiler, source, source_path, include_dirs, options, goes_on: &mut *goes_on };
+        let digest = build.digest(&texts)?;
+        whole.update(&digest);
+        let path = objects.cache.join(format!("{name}-{digest}.part.o"));
+        if !path.exists() {
+            warnings.push(build.store(&path)?);
+        }
+        parts.push(path);
+    }
+    let path = match &parts[..] {
+        [one] => one.clone(),
+        _ => objects.cache.join(format!("{name}-{}.joined.o", hex(&whole.finalize()))),
+    };
+    if !path.exists() {
+        let linker = objects.linker.as_ref().ok_or(PolicyError::NoLinker)?;
+        let words = [linker.as_os_str(), OsStr::new("link")].map(OsStr::to_owned);
+        let linker = child::Compiler::of_words(words.to_vec());
+        whole_file::make(&path, |unfinished| {
+            let files = [unfinished.to_owned()].into_iter().chain(parts.iter().cloned());
+            let ended = linker.run(files, goes_on);
+            let ended = ended.map_err(|why| refusal(&linker, &sources.paths[0], why))?;
+            let output = linker.complaint(&ended);
+            let reason = format!("its objects cannot be joined:\n{output}");
+            let path = path.clone();
+            ended.status.success().then_some(()).ok_or(PolicyError::NoObject { path, reason })
+        })?;
+    }
+    let texts = Texts::read(&sources.paths[0], include_dirs)?;
+    warnings.retain(|one| !one.is_empty());
+    Policy::of_file(name, &sources.paths[0], &path, &texts, warnings.join("\n"))
 }
 
 fn create(cache: &Path) -> Result<(), PolicyError> {
@@ -117,7 +170,7 @@ fn build(
     }
     let source_path = source.canonicalize().map_err(|cause| io_error("read", source, cause))?;
     let compiler = &compiler()?;
-    let mut build = Build { compiler, source, source_path, include_dirs, goes_on };
+    let mut build = Build { compiler, source, source_path, include_dirs, options: &[], goes_on };
     let path = objects.cache.join(format!("{name}-{}.bpf.o", build.digest(&texts)?));
     create(&objects.cache)?;
     let warnings = if path.exists() { String::new() } else { build.store(&path)? };
@@ -154,7 +207,7 @@ pub fn compile(
     include_dirs: &[PathBuf],
     cache_dir: &Path,
 ) -> Result<Policy, PolicyError> {
-    let objects = Objects { cache: cache_dir.to_owned(), shipped: None };
+    let objects = Objects { cache: cache_dir.to_owned(), ..Objects::default() };
     compile_while(source, include_dirs, &objects, || Compiler::find(None), &mut || true)
 }
 
@@ -250,6 +303,8 @@ struct Build<'a> {
     /// As the compiler is given it.
     source_path: PathBuf,
     include_dirs: &'a [PathBuf],
+    /// What the compiler is told besides.
+    options: &'a [String],
     goes_on: &'a mut dyn FnMut() -> bool,
 }
 
@@ -257,7 +312,7 @@ impl Build<'_> {
     /// Digest of all that decides the object. Where the files lie is left out.
     fn digest(&mut self, texts: &Texts) -> Result<String, PolicyError> {
         let version = self.compiler.version(self.goes_on)?;
-        let command = self.compiler.0.command();
+        let command = [&[self.compiler.0.command()], self.options].concat().join(" ");
         let text = texts.digest(&FLAGS);
         // What is not ours to find, such as the compiler's own headers, shows here only.
         let is_whole = texts.is_whole && !HEADER_OPTIONS.iter().any(|one| command.contains(one));
@@ -286,7 +341,8 @@ impl Build<'_> {
         let program = &self.compiler.0;
         let has_target = program.command().contains(TARGET[0]);
         let target = TARGET.iter().filter(|_| !has_target);
-        let options = target.chain(&FLAGS).chain(mode);
+        let options = target.chain(&FLAGS).chain(mode).copied();
+        let options = options.chain(self.options.iter().map(String::as_str));
         let mut arguments: Vec<OsString> = options.map(OsString::from).collect();
         // An object is the same wherever a checkout lies: its bytes are part of a deterministic
         // machine. Of several that fit, clang takes the last.

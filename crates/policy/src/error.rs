@@ -232,6 +232,13 @@ pub enum PolicyError {
         reason: String,
     },
 
+    /// Objects of several sources cannot be joined.
+    #[error(
+        "there is no program that joins the objects of several sources\n\
+         hint: `make guest` builds schedlab-guest, which does; or set SCHEDLAB_GUEST to where it is"
+    )]
+    NoLinker,
+
     /// A loader's file asks for what cannot be.
     #[error("{}{reason}", place_of(path))]
     Loader {

@@ -29,7 +29,29 @@ const MARK: &[u8] = b"schedlab loader\n";
 const LENGTH_BYTES: usize = 8;
 /// Bytes of a file.
 const BYTES_MAX: u64 = 1 << 20;
-const KEYS: [&str; 7] = ["description", "object", "variables", "lengths", "maps", "ops", "call"];
+const KEYS: [&str; 10] = [
+    "description",
+    "object",
+    "sources",
+    "include",
+    "options",
+    "variables",
+    "lengths",
+    "maps",
+    "ops",
+    "call",
+];
+/// How options begin that a compiler may be given: none of them has it run or write anything.
+const OPTIONS: [&str; 6] = ["-D", "-U", "-W", "-w", "-mcpu=", "-fms-extensions"];
+
+/// What an object is built of.
+pub(crate) struct Sources {
+    pub paths: Vec<PathBuf>,
+    /// Folders of its own headers.
+    pub include: Vec<PathBuf>,
+    /// What the compiler is told besides.
+    pub options: Vec<String>,
+}
 
 /// A file that says what is done to a policy's object before it is attached.
 #[derive(Clone, Debug)]
@@ -89,6 +111,37 @@ impl Loader {
             let hint = "write object = \"...\" into it";
             wrong(format!("there is neither {built} nor {source} beside it\nhint: {hint}"))
         })
+    }
+
+    /// The sources that it names, if it does.
+    pub(crate) fn sources(&self) -> Result<Option<Sources>, PolicyError> {
+        let wrong = |reason| PolicyError::Loader { path: self.path.clone(), reason };
+        let words = |key| words(&self.table, key).map_err(wrong);
+        let beside =
+            |names: Vec<String>| names.into_iter().map(|name| self.path.with_file_name(name));
+        let (sources, include) = (words("sources")?, words("include")?);
+        let options = words("options")?;
+        if sources.is_empty() {
+            let others =
+                ["include", "options"].into_iter().find(|key| self.table.contains_key(*key));
+            let reason = |key| wrong(format!("{key} is for sources\nhint: name them by sources"));
+            return others.map(reason).map_or(Ok(None), Err);
+        }
+        if self.table.contains_key("object") {
+            return Err(wrong("it names an object and sources\nhint: name one of them".to_owned()));
+        }
+        let is_harmless = |option: &&String| {
+            OPTIONS.iter().any(|begin| option.starts_with(begin)) && !option.contains(',')
+        };
+        if let Some(option) = options.iter().find(|option| !is_harmless(option)) {
+            let known = OPTIONS.join(", ");
+            return Err(wrong(format!("options has {option:?}\nhint: options begin with {known}")));
+        }
+        let paths: Vec<PathBuf> = beside(sources).collect();
+        if let Some(missing) = paths.iter().find(|path| !path.is_file()) {
+            return Err(wrong(format!("there is no source {}", missing.display())));
+        }
+        Ok(Some(Sources { paths, include: beside(include).collect(), options }))
     }
 
     /// An object's file with this one behind it.
@@ -169,4 +222,13 @@ fn members<'a>(
         Some(other) => return Err(format!("{key} = {other} is no table\nhint: write [{key}]")),
     };
     Ok(found.into_iter().flatten())
+}
+
+/// The list of texts at `key`; an empty one if there is none.
+fn words(table: &Table, key: &str) -> Result<Vec<String>, String> {
+    let Some(found) = table.get(key) else { return Ok(Vec::new()) };
+    let words = found.as_array().and_then(|all| {
+        all.iter().map(|one| one.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
+    });
+    words.ok_or_else(|| format!("{key} = {found} is no list of texts"))
 }

@@ -218,7 +218,7 @@ fn version() -> &'static str {
 
 /// Compiles the policy in `source` into `cache`, or takes it from there, or from `shipped`.
 #[pyfunction]
-#[pyo3(signature = (source, include_dirs, cache, shipped=None, zig=None))]
+#[pyo3(signature = (source, include_dirs, cache, shipped=None, zig=None, linker=None))]
 fn compile_policy(
     py: Python<'_>,
     source: PathBuf,
@@ -226,8 +226,9 @@ fn compile_policy(
     cache: PathBuf,
     shipped: Option<PathBuf>,
     zig: Option<PathBuf>,
+    linker: Option<PathBuf>,
 ) -> PyResult<Policy> {
-    let objects = policy::Objects { cache, shipped };
+    let objects = policy::Objects { cache, shipped, linker };
     let compile = |goes_on: &mut dyn FnMut() -> bool| {
         let compiler = || policy::Compiler::find(zig.as_deref());
         policy::compile_while(&source, &include_dirs, &objects, compiler, goes_on)

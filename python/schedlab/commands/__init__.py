@@ -84,8 +84,9 @@ def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> N
 def schedlab() -> None:
     """A laboratory for CPU schedulers: write a policy once in C, try it on any machine.
 
-    POLICY is a name from `schedlab list policies`, or the path of your own .bpf.c file, or
-    of a .bpf.o that clang made of one; after any, @SET names one of its tunable sets.
+    POLICY is a name from `schedlab list policies`, or the path of your own .bpf.c file, of a
+    .bpf.o that clang made of one, or of a .loader.toml that stands for the front end of one;
+    after any, @SET names one of its tunable sets.
     """
 
 

@@ -4,11 +4,12 @@
 //! what its arguments say, on the running kernel, and prints records.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use kernel::guest::{self, Outcome, Port};
 use kernel::job::{Job, PolicyJob, Work};
+use kernel::loader;
 use kernel::records::Record;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
@@ -18,11 +19,13 @@ const USAGE: &str = "\
 usage: schedlab-guest load OBJECT [--set NAME=VALUE]... [--every MS] [--parent PID]
                                 [-- COMMAND...]
        schedlab-guest run JOB
+       schedlab-guest link INTO OBJECT...
 
 load  lets the policy in the BPF object schedule this machine, until SIGINT or SIGTERM,
       until COMMAND ends, or until the process PID that started it is gone;
       counters come every MS milliseconds (1000)
 run   does the job in a JSON file, as inside a virtual machine
+link  joins objects that were made each of one source
 
 Prints one JSON record a line. Exit code 0: done; 1: the kernel refused or ejected the
 policy; 2: anything else failed.";
@@ -42,13 +45,25 @@ fn main() -> ExitCode {
             Err(message) => return misused(&message),
         },
         ["run", job] => guest::run_job_file(&PathBuf::from(job), &mut port),
-        _ => return misused("neither load nor run"),
+        ["link", into, objects @ ..] if !objects.is_empty() => return link(into, objects),
+        _ => return misused("neither load nor run nor link"),
     };
     let outcome = done.unwrap_or_else(|error| {
         port.send(&Record::Error { message: error.to_string() });
         Outcome::Failed
     });
     ExitCode::from(outcome.exit_code())
+}
+
+fn link(into: &str, objects: &[&str]) -> ExitCode {
+    let objects: Vec<&Path> = objects.iter().map(Path::new).collect();
+    match loader::join(Path::new(into), &objects) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {}", message.trim_end());
+            ExitCode::from(2)
+        }
+    }
 }
 
 fn misused(message: &str) -> ExitCode {

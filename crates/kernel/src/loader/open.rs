@@ -1,29 +1,21 @@
 //! Opening an object with the parts of the kernel's configuration that policies ask for.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::CString;
 use std::io;
 use std::ptr::NonNull;
 
-use libbpf_rs::btf::types::Struct;
+use libbpf_rs::OpenObject;
 use libbpf_rs::libbpf_sys::{bpf_object__open_mem, bpf_object_open_opts, size_t};
-use libbpf_rs::{Btf, OpenObject};
 use nix::time::{ClockId, clock_getres};
 
 const NSEC_PER_SEC: u64 = 1_000_000_000;
-const PREEMPT_RCU: &str = "CONFIG_PREEMPT_RCU";
 
 /// Opens the object in memory; nothing of it goes to the kernel yet.
 ///
-/// The loader is told what the kernel itself shows of its configuration. For the rest it looks for a
-/// file; a virtual machine has none.
+/// `CONFIG_HZ` is told to the loader, which otherwise looks for a file of the kernel's
+/// configuration; a virtual machine has none.
 pub(super) fn open(image: &[u8]) -> io::Result<OpenObject> {
-    let mut kconfig = ticks_per_second().map(|hz| format!("CONFIG_HZ={hz}\n")).unwrap_or_default();
-    // The types of a kernel are long to read.
-    if image.windows(PREEMPT_RCU.len()).any(|name| name == PREEMPT_RCU.as_bytes())
-        && let Some(is_set) = has_preemptible_rcu()
-    {
-        kconfig += &format!("{PREEMPT_RCU}={}\n", if is_set { 'y' } else { 'n' });
-    }
+    let kconfig = ticks_per_second().map(|hz| format!("CONFIG_HZ={hz}\n")).unwrap_or_default();
     let kconfig = CString::new(kconfig)?;
     let options = bpf_object_open_opts {
         sz: size_of::<bpf_object_open_opts>() as size_t,
@@ -46,14 +38,6 @@ fn ticks_per_second() -> Option<u64> {
     let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).ok()?;
     let tick_ns = u64::try_from(tick.tv_nsec()).ok().filter(|&ns| ns > 0 && tick.tv_sec() == 0)?;
     Some((NSEC_PER_SEC + tick_ns / 2) / tick_ns)
-}
-
-/// Whether readers under RCU may be preempted: such a kernel counts in each task how deep they are
-/// (Linux, include/linux/sched.h).
-fn has_preemptible_rcu() -> Option<bool> {
-    let kernel = Btf::from_vmlinux().ok()?;
-    let task = kernel.type_by_name::<Struct<'_>>("task_struct")?;
-    Some(task.iter().any(|member| member.name == Some(OsStr::new("rcu_read_lock_nesting"))))
 }
 
 #[cfg(test)]

@@ -176,7 +176,7 @@ impl Workshop {
 
     /// Where this folder's objects are.
     pub fn objects(&self) -> Objects {
-        Objects { cache: self.cache(), shipped: None }
+        Objects { cache: self.cache(), ..Objects::default() }
     }
 
     pub fn cache(&self) -> PathBuf {
