@@ -31,6 +31,8 @@ pub struct Kernel<'a> {
     pub choices: Option<Box<Choices>>,
     /// Nothing happens after this time.
     pub until_ns: u64,
+    /// Whether the state is to be told if the run fails.
+    pub dumps_failure: bool,
 }
 
 impl<'a> Kernel<'a> {
@@ -58,7 +60,7 @@ impl<'a> Kernel<'a> {
             cpus,
             idle: Idle::new(&machine.cpus, &mut visible),
             picking: Picking::default(),
-            recorder: Recorder::new(options),
+            recorder: Recorder::of(options, &policy.object, nr_cpus).map_err(Refusal::Watch)?,
             policy: PolicyState::new(adopted, load, Given::new(&mut visible, mode), options),
             visible,
         };
@@ -67,6 +69,7 @@ impl<'a> Kernel<'a> {
             programs: Programs::new(workload, machine.sync_wakeups_for(name), options.seed),
             choices: options.choices.clone().map(Choices::of).map(Box::new),
             until_ns: options.until_ns.unwrap_or(NEVER_NS),
+            dumps_failure: options.dumps.on_failure || options.dumps.at_end,
         }))
     }
 

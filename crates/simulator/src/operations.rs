@@ -44,6 +44,9 @@ operations! {
     UpdateIdle: "update_idle", 2;
     CpuOnline: "cpu_online", 1;
     CpuOffline: "cpu_offline", 1;
+    Dump: "dump", 1;
+    DumpCpu: "dump_cpu", 3;
+    DumpTask: "dump_task", 2;
     Timer: "a timer's callback", 2; // What was given to `bpf_timer_set_callback`.
 }
 
@@ -69,9 +72,9 @@ pub struct Operations {
 }
 
 /// Whether nothing here calls an operation that an object may have: there are no cgroups, no other
-/// scheduling classes, no core scheduling, no dumps and no schedulers below others.
+/// scheduling classes, no core scheduling and no schedulers below others.
 pub fn is_never_called(name: &str) -> bool {
-    let group = ["cgroup_", "dump", "sub_"].iter().any(|prefix| name.starts_with(prefix));
+    let group = ["cgroup_", "sub_"].iter().any(|prefix| name.starts_with(prefix));
     group || matches!(name, "core_sched_before" | "cpu_acquire" | "cpu_release")
 }
 

@@ -4,7 +4,7 @@ use crate::abi::{CpuMask, ExitTaskArgs, InitTaskArgs, RunQueue};
 use crate::linked::{Adopted, Code, Linked, Mode};
 use crate::operations::{Function, Operation, Operations};
 use crate::place::TaskId;
-use crate::prints::Prints;
+use crate::prints::{Prints, Said};
 use crate::visible::{Placed, Visible};
 use bytecode::Maps;
 use policy::{Loaded, PolicyError};
@@ -271,6 +271,8 @@ pub struct Given {
     pub failed_at: Option<u32>,
     /// Sets of CPUs of an object's.
     pub masks: OwnMasks,
+    /// What its present dump operation has said.
+    pub said: Option<Said>,
 }
 
 impl Given {
@@ -289,6 +291,7 @@ impl Given {
             had_failed: false,
             failed_at: None,
             masks: OwnMasks::default(),
+            said: None,
         }
     }
 }

@@ -42,6 +42,7 @@ shown! {
     abi::ExitTaskArgs: "a struct scx_exit_task_args",
     abi::RunQueue: "a run queue",
     abi::ExitInfo: "the struct scx_exit_info",
+    abi::DumpContext: "the struct scx_dump_ctx",
     u32: "the timer's key",
 }
 

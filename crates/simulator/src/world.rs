@@ -160,6 +160,7 @@ structures! {
     abi::AddressSpace, "mm_struct": ;
     abi::RunQueue, "rq": curr;
     abi::ExitInfo, "scx_exit_info": kind, exit_code, reason, msg, dump;
+    abi::DumpContext, "scx_dump_ctx": kind, exit_code, reason, at_ns, at_jiffies;
     abi::InitTaskArgs, "scx_init_task_args": fork, cgroup;
     abi::ExitTaskArgs, "scx_exit_task_args": cancelled;
 }

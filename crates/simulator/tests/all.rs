@@ -15,6 +15,7 @@ mod eevdf;
 mod golden;
 mod hotplug;
 mod idle_cpus;
+mod inside;
 mod interface;
 mod linux_2_4;
 mod many_cpus;
