@@ -276,22 +276,16 @@ def load_machine(path: str, cpus: int | None = None) -> Machine:
 
 def load_workload(path: str, parameters: dict[str, str]) -> Workload:
     """Reads a workload's TOML file, with `parameters` in place of its defaults.
-
     Raises ScenarioError if the file cannot be read, or a parameter is unknown or out of range.
     """
 
 def workload_parameters(path: str) -> list[Parameter]:
-    """The parameters a workload takes, without building it.
-
-    Raises ScenarioError if the file cannot be read.
-    """
+    """The parameters a workload takes, without building it; ScenarioError if the file cannot be
+    read."""
 
 def end_with_parent(parent: int) -> None:
     """Has this process, which leads a group, end with its group when its parent does, even by
-    SIGKILL, and even while this process is stopped.
-
-    Raises ProcessLookupError if that has happened already.
-    """
+    SIGKILL, and even while this process is stopped; ProcessLookupError if it has already."""
 
 class RunFailure(TypedDict):
     """Why a run failed, in the words of a kernel; None where nobody is to blame."""
@@ -315,8 +309,7 @@ class QueueTrace(TypedDict):
     text: str
 
 class Profile(TypedDict):
-    """A policy's own instructions, as docs/reference/result.md has them, those that take most
-    first."""
+    """A policy's own instructions, those that take most first: docs/reference/result.md."""
 
     operations: list[dict[str, Any]]
     lines: list[dict[str, Any]]
@@ -356,6 +349,8 @@ class RunResult(TypedDict):
     timeline_wakeups: NotRequired[list[list[Any]]]
     queue_traces: NotRequired[list[QueueTrace]]
     profile: NotRequired[Profile]
+    watched: NotRequired[list[dict[str, Any]]]
+    dumps: NotRequired[list[dict[str, Any]]]
 
 def simulate(
     policy: Policy,
@@ -370,6 +365,10 @@ def simulate(
     queues: bool = False,
     profile: bool = False,
     strict: bool = False,
+    watch: list[str] = ...,
+    dump_at_ns: list[int] = ...,
+    dump_at_end: bool = False,
+    dump_on_failure: bool = False,
 ) -> RunResult:
     """Simulates `workload` on `machine` under `policy`: a pure function of its arguments.
 
@@ -380,6 +379,8 @@ def simulate(
     `queues` what was done to each dispatch queue that was used; memory then grows with the run.
     With `profile` it has how many instructions of its own the policy took, which is then
     interpreted. `strict` ends the run where a kernel could have refused to load the policy.
+    `watch` names numbers of the policy's, as `stats.wakeups` or `map[key].field`, whose changes the
+    result has; `dump_at_ns`, `dump_at_end` and `dump_on_failure` when it has the state of the run.
 
     A policy that breaks the rules gives a result whose status is "failed", not an exception.
 

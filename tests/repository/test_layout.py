@@ -37,7 +37,11 @@ FUNCTION_LINES_MAX = 70
 PARAMETERS_MAX = 8
 # What people type in a notebook: all but the first are keywords with a usual value, so a call is as
 # long as its question. An object of options would make each call longer.
-MANY_KEYWORDS = {"notebook/questions.py: compare", "notebook/stores.py: measure"}
+MANY_KEYWORDS = {
+    "notebook/questions.py: compare",
+    "notebook/questions.py: simulate",
+    "notebook/stores.py: measure",
+}
 # A policy stays one file, however long: that it can be handed on alone counts for more.
 FILE_LINES_USUAL = 500
 FILE_LINES_MAX = 650

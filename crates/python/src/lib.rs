@@ -318,7 +318,8 @@ fn workload_parameters(py: Python<'_>, path: PathBuf) -> PyResult<Vec<Bound<'_, 
 /// Simulates; other Python threads go on meanwhile.
 #[pyfunction]
 #[pyo3(signature = (policy, machine, workload, seed, tunables, until_ns=None, prints=None, *,
-    timeline=false, queues=false, profile=false, strict=false))]
+    timeline=false, queues=false, profile=false, strict=false, watch=vec![],
+    dump_at_ns=vec![], dump_at_end=false, dump_on_failure=false))]
 #[expect(clippy::too_many_arguments, reason = "the Python signature, where they are keywords")]
 fn simulate<'py>(
     py: Python<'py>,
@@ -333,7 +334,12 @@ fn simulate<'py>(
     queues: bool,
     profile: bool,
     strict: bool,
+    watch: Vec<String>,
+    dump_at_ns: Vec<u64>,
+    dump_at_end: bool,
+    dump_on_failure: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let (at_ns, at_end, on_failure) = (dump_at_ns, dump_at_end, dump_on_failure);
     let options = simulator::Options {
         seed,
         until_ns,
@@ -342,6 +348,8 @@ fn simulate<'py>(
         profile,
         strict,
         tunables,
+        watch,
+        dumps: simulator::Dumps { at_ns, at_end, on_failure },
         prints: prints.map(shown_by),
         ..simulator::Options::default()
     };
@@ -395,9 +403,10 @@ fn scenario_error(error: scenario::ScenarioError) -> PyErr {
 fn simulate_error(error: SimulateError) -> PyErr {
     let message = error.to_string();
     match error {
-        SimulateError::Policy(_) | SimulateError::Map { .. } | SimulateError::Object { .. } => {
-            PolicyError::new_err(message)
-        }
+        SimulateError::Policy(_)
+        | SimulateError::Map { .. }
+        | SimulateError::Object { .. }
+        | SimulateError::Watch { .. } => PolicyError::new_err(message),
         SimulateError::Cpus { .. } | SimulateError::Workload(_) => ScenarioError::new_err(message),
         SimulateError::Record(_) => NativeError::new_err(message),
     }

@@ -318,6 +318,17 @@ pub struct ExitInfo {
     pub dump: *const u8,
 }
 
+/// `struct scx_dump_ctx`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DumpContext {
+    pub kind: u32,
+    pub exit_code: i64,
+    pub reason: *const u8,
+    pub at_ns: u64,
+    pub at_jiffies: u64,
+}
+
 /// `struct bpf_iter_scx_dsq`
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

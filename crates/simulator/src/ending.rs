@@ -1,11 +1,12 @@
 //! How a run ends: by the watchdog, a deadlock, a limit, or because all is done.
 
 use crate::core::Core;
-use crate::failure::FailureKind;
+use crate::failure::{Failure, FailureKind};
 use crate::kernel::Kernel;
+use crate::operations::Operation;
 use crate::place::{Place, TaskId};
 use crate::record::RecordError;
-use crate::recorder::{Ending, RunResult, Status, summarize};
+use crate::recorder::{Dump, Ending, RunResult, Status, summarize};
 use crate::timer::Timer;
 use bytecode::kind;
 
@@ -91,22 +92,17 @@ impl Kernel<'_> {
     /// # Errors
     /// If what was observed could not be kept.
     pub fn finish(mut self: Box<Self>, status: Status) -> Result<RunResult, RecordError> {
-        let latest_ns = self.core.cpus.iter().map(|cpu| cpu.clock_ns()).max().unwrap_or(0);
-        let elapsed_ns = match status {
-            Status::Completed if self.core.tasks.nr_alive() == 0 => latest_ns,
-            Status::Failed => {
-                let failure = self.core.recorder.failure_mut();
-                latest_ns.max(failure.map_or(0, |failure| failure.at_ns))
-            }
-            _ => latest_ns.max(self.until_ns),
-        };
+        let elapsed_ns = self.end_ns();
         for cpu in 0..self.core.cpus.len() {
             self.core.account(cpu, elapsed_ns);
         }
+        let mut failure = self.core.recorder.take_failure();
+        failure.iter_mut().for_each(|failure| self.core.place_failure(failure));
+        let dump = self.dump_failure(failure.as_ref());
+        failure.into_iter().for_each(|failure| self.core.recorder.fail(failure));
         self.close_stays(elapsed_ns);
         self.core.check_end(elapsed_ns);
         let mut failure = self.core.recorder.take_failure();
-        failure.iter_mut().for_each(|failure| self.core.place_failure(failure));
         self.say_goodbye(failure.is_some());
         let last = self.core.recorder.take_failure().filter(|last| last.kind.is_fault());
         let status = if last.is_some() { Status::Failed } else { status };
@@ -117,9 +113,31 @@ impl Kernel<'_> {
             profiler.add(&linked.machine);
         }
         let nr_restarts = policy.nr_restarts();
-        let ending = Ending { status, failure, elapsed_ns, choices, nr_restarts };
+        let ending = Ending { status, failure, elapsed_ns, choices, nr_restarts, dump };
         let Core { recorder, tasks, queues, cpus, .. } = self.core;
         summarize(recorder, &tasks, &cpus, &queues, ending)
+    }
+
+    /// When the run is over, as far as it went.
+    pub fn end_ns(&mut self) -> u64 {
+        let latest_ns = self.core.cpus.iter().map(|cpu| cpu.clock_ns()).max().unwrap_or(0);
+        match self.core.recorder.failure_mut() {
+            Some(failure) => latest_ns.max(failure.at_ns),
+            None if self.core.tasks.nr_alive() == 0 => latest_ns,
+            None => latest_ns.max(self.until_ns),
+        }
+    }
+
+    /// The state of a run that failed, if it is asked for. A kernel asks a policy for it that ends
+    /// by an error, whoever reads it.
+    fn dump_failure(&mut self, failure: Option<&Failure>) -> Option<Dump> {
+        let failure = failure?;
+        let operations = [Operation::Dump, Operation::DumpCpu, Operation::DumpTask];
+        let says = operations.iter().any(|&one| self.core.policy.has(one));
+        let is_error = !matches!(failure.kind, FailureKind::PolicyExit | FailureKind::Deadlock);
+        let is_made = self.dumps_failure || says && is_error;
+        let dump = is_made.then(|| self.core.dump(failure.at_ns, Some(failure)));
+        dump.filter(|_| self.dumps_failure)
     }
 
     /// Counts what tasks were in the middle of as if it had ended now: a task that starves to the

@@ -1,8 +1,10 @@
 //! The main loop: takes events in their order and lets CPUs act on them.
 
+use crate::Dumps;
 use crate::agenda::{NEVER_NS, When};
 use crate::core::Core;
 use crate::cpu::{Activity, Await, Spent};
+use crate::dump::DUMPS_MAX;
 use crate::failure::{FailureKind, told_number};
 use crate::flags::{WAKE_FORK, WAKE_TTWU};
 use crate::kernel::Kernel;
@@ -10,7 +12,7 @@ use crate::operations::Operation;
 use crate::place::{Place, TaskId};
 use crate::program::Outcome;
 use crate::record::RecordError;
-use crate::recorder::{RunResult, Status};
+use crate::recorder::{Dump, RunResult, Status};
 use crate::timer::Timer;
 
 /// How often one interrupt looks for timers that have come due meanwhile.
@@ -27,6 +29,46 @@ impl Kernel<'_> {
         let stop_ns = self.programs.workload().stop_at_ns.unwrap_or(NEVER_NS);
         let caller_ns = self.until_ns;
         self.until_ns = stop_ns.min(caller_ns);
+        self.go_on();
+        let status = if self.core.recorder.has_failed() {
+            Status::Failed
+        } else if self.core.tasks.nr_alive() == 0 || stop_ns <= caller_ns {
+            Status::Completed
+        } else {
+            Status::Stopped
+        };
+        self.finish(status)
+    }
+
+    /// The states that are asked for, as far as the run comes to them; not that of a run that has
+    /// failed, which the run itself tells.
+    pub fn dumps(mut self: Box<Self>, asked: &Dumps) -> Vec<Dump> {
+        self.start();
+        let stop_ns = self.programs.workload().stop_at_ns.unwrap_or(NEVER_NS);
+        let until_ns = self.until_ns.min(stop_ns);
+        let mut times = asked.at_ns.clone();
+        times.sort_unstable();
+        let mut dumps = Vec::new();
+        for at_ns in times.into_iter().take_while(|&at_ns| at_ns <= until_ns).take(DUMPS_MAX) {
+            self.until_ns = at_ns;
+            self.go_on();
+            if self.core.recorder.has_failed() || self.core.tasks.nr_alive() == 0 {
+                break;
+            }
+            dumps.push(self.core.dump(at_ns, None));
+        }
+        self.until_ns = until_ns;
+        if asked.at_end {
+            self.go_on();
+            let end_ns = self.end_ns();
+            let has_failed = self.core.recorder.has_failed();
+            dumps.extend((!has_failed).then(|| self.core.dump(end_ns, None)));
+        }
+        dumps
+    }
+
+    /// Takes events up to the end of the time.
+    fn go_on(&mut self) {
         while !self.core.recorder.has_failed() && self.core.tasks.nr_alive() > 0 {
             let (when, place) = self.next_event();
             if when.at_ns > self.until_ns {
@@ -49,14 +91,6 @@ impl Kernel<'_> {
             }
             self.check_event(when);
         }
-        let status = if self.core.recorder.has_failed() {
-            Status::Failed
-        } else if self.core.tasks.nr_alive() == 0 || stop_ns <= caller_ns {
-            Status::Completed
-        } else {
-            Status::Stopped
-        };
-        self.finish(status)
     }
 
     // ---- beginning --------------------------------------------------------------------------

@@ -1,12 +1,13 @@
 //! Calls into the policy.
 
-use crate::abi::ExitInfo;
+use crate::abi::{DumpContext, ExitInfo};
 use crate::core::Core;
 use crate::failure::{FailureKind, told_number};
 use crate::linked::{ARGUMENTS_MAX, Syscall};
 use crate::operations::Operation;
 use crate::place::TaskId;
 use crate::policy_state::Context;
+use crate::visible::Placed;
 use bytecode::{TimerCall, array_token};
 
 impl Core<'_> {
@@ -181,6 +182,16 @@ impl Core<'_> {
     /// `ops.update_idle`
     pub fn call_update_idle(&mut self, cpu: usize, idle: bool) {
         self.call(Operation::UpdateIdle, [cpu as u64, idle.into(), 0]);
+    }
+
+    /// `ops.dump`, `ops.dump_cpu` and `ops.dump_task`
+    pub fn call_dump(
+        &mut self,
+        operation: Operation,
+        context: &Placed<DumpContext>,
+        [one, two]: [u64; 2],
+    ) {
+        self.call(operation, [self.shown(context.address()), one, two]);
     }
 
     /// The callback of one of the policy's timers. It may strand tasks.

@@ -32,6 +32,8 @@ pub struct Kernel<'a> {
     pub choices: Option<Box<Choices>>,
     /// Nothing happens after this time.
     pub until_ns: u64,
+    /// Whether the state is to be told if the run fails.
+    pub dumps_failure: bool,
 }
 
 impl<'a> Kernel<'a> {
@@ -52,7 +54,7 @@ impl<'a> Kernel<'a> {
         visible.facts.lock_ns = cpus.costs().lock_ns + cpus.transfer_ns(0, 0);
         let spaces = workload.templates.iter().filter_map(|kind| kind.address_space);
         let nr_spaces = spaces.max().map_or(0, |number| number + 1);
-        let given = Given::new(&mut visible, mode, policy.object);
+        let given = Given::new(&mut visible, mode, policy.object.clone());
         let mut core = Core {
             time: Time::new(nr_cpus, hz),
             tasks: Tasks::new(&mut visible, nr_cpus, nr_spaces),
@@ -61,7 +63,7 @@ impl<'a> Kernel<'a> {
             groups: Groups::new(&mut visible, workload),
             idle: Idle::new(&machine.cpus, &mut visible),
             picking: Picking::default(),
-            recorder: Recorder::new(options),
+            recorder: Recorder::of(options, &policy.object, nr_cpus).map_err(Refusal::Watch)?,
             policy: PolicyState::new(adopted, load, given, options),
             visible,
         };
@@ -72,6 +74,7 @@ impl<'a> Kernel<'a> {
             programs: Programs::new(workload, machine.sync_wakeups_for(name), options.seed),
             choices: options.choices.clone().map(Choices::of).map(Box::new),
             until_ns: options.until_ns.unwrap_or(NEVER_NS),
+            dumps_failure: options.dumps.on_failure || options.dumps.at_end,
         }))
     }
 

@@ -20,6 +20,7 @@ mod core;
 mod cpu;
 mod cpus;
 mod dispatch_queue;
+mod dump;
 mod ending;
 mod engine;
 mod enqueueing;
@@ -65,19 +66,22 @@ mod timer;
 mod timers;
 mod times;
 mod visible;
+mod watch;
 mod world;
 
 pub use choices::Choice;
+pub use dump::DUMPS_MAX;
 pub use failure::{Failure, FailureKind};
 pub use observation::{Allowed, Event, Observation};
 pub use prints::{PRINTS_MAX, Show};
 pub use profile::{LineProfile, OperationProfile, Profile};
 pub use queue_record::{QueueOperation, QueueRecord};
 pub use record::{Record, RecordError};
-pub use recorder::{CpuTime, RunResult, Status, Stay, TaskGroup, Wakeup};
+pub use recorder::{CpuTime, Dump, RunResult, Status, Stay, TaskGroup, Wakeup};
 pub use requests::RequestGroup;
 pub use task::nice_weight;
 pub use times::Distribution;
+pub use watch::{Sample, Watched};
 
 use bytecode::UnknownMap;
 use linked::Refusal;
@@ -117,9 +121,24 @@ pub struct Options {
     pub strict: bool,
     /// Count the policy's own instructions, by operation and by line. It is interpreted.
     pub profile: bool,
+    /// Numbers of the policy's to follow, as `stats.wakeups`, `counts[3]`, `map[key].field`.
+    pub watch: Vec<String>,
+    /// What is to be told of the state of the run, and when.
+    pub dumps: Dumps,
     /// Who is shown each line that the policy prints (`bpf_printk`), in the form of a kernel's
     /// `trace_pipe`.
     pub prints: Option<Show>,
+}
+
+/// When the state of a run is to be told.
+#[derive(Clone, Debug, Default)]
+pub struct Dumps {
+    /// At these times, in ns.
+    pub at_ns: Vec<u64>,
+    /// At its end, whatever that is.
+    pub at_end: bool,
+    /// If it fails.
+    pub on_failure: bool,
 }
 
 /// What else can be done with a policy that needs what the simulator lacks.
@@ -151,6 +170,14 @@ pub enum SimulateError {
         /// The policy.
         policy: String,
         /// What, and where, and a way out if there is one.
+        reason: String,
+    },
+    /// The policy has no number that is to be followed.
+    #[error("policy {policy}: {reason}")]
+    Watch {
+        /// The policy.
+        policy: String,
+        /// What is not there, and what is.
         reason: String,
     },
     /// The machine has no CPUs, or more than the policy interface can name.
@@ -194,8 +221,10 @@ pub fn simulate(
     let topology = topology(machine);
     let load = || policy.load(&options.tunables, &arrays, &topology);
     let loaded = load()?;
-    let kernel = kernel::Kernel::new(loaded, &load, machine, workload, &policy.name, options);
-    let kernel = kernel.map_err(|refusal| {
+    let new = |loaded, options| {
+        kernel::Kernel::new(loaded, &load, machine, workload, &policy.name, options)
+    };
+    let kernel = new(loaded, options).map_err(|refusal| {
         let policy = policy.name.clone();
         match refusal {
             Refusal::Map(UnknownMap { name: map, reason, is_of_unknown_kind }) => {
@@ -203,9 +232,18 @@ pub fn simulate(
                 SimulateError::Map { policy, map, reason: reason + hint }
             }
             Refusal::Object(reason) => SimulateError::Object { policy, reason },
+            Refusal::Watch(reason) => SimulateError::Watch { policy, reason },
         }
     })?;
-    Ok(kernel.run()?)
+    let mut result = kernel.run()?;
+    if options.dumps.at_end || !options.dumps.at_ns.is_empty() {
+        let (prints, watch) = (None, vec![]);
+        let (timeline, observe, queues, profile) = (false, false, false, false);
+        let bare = Options { prints, watch, timeline, observe, queues, profile, ..options.clone() };
+        let again = new(load()?, &bare).expect("a policy that was taken before");
+        result.dumps.splice(0..0, again.dumps(&options.dumps));
+    }
+    Ok(result)
 }
 
 /// What `scx/topology.bpf.h` asks the loader to fill in.

@@ -5,8 +5,11 @@ use crate::operations::{Operations, is_never_called, unknown_flags};
 use crate::shown::{Part, Shown};
 use crate::visible::{CPU_AT, Placed, Visible};
 use crate::{ON_VM, Options};
-use bytecode::{Addresses, Arena, Machine, Maps, Program, UnknownMap, World, arena_of, tokens};
+use bytecode::{
+    Addresses, Arena, Machine, Maps, Object, Program, UnknownMap, World, arena_of, tokens,
+};
 use policy::Loaded;
+use std::sync::Arc;
 
 /// Most arguments of an operation.
 pub const ARGUMENTS_MAX: usize = 3;
@@ -34,6 +37,8 @@ impl Shown for [u64; ARGUMENTS_MAX] {
 pub enum Mode {
     /// As instructions of this machine.
     Translated,
+    /// The same, and what is followed is looked at whenever it has returned.
+    Watched,
     /// One instruction after the other.
     Interpreted,
     /// The same, and each is counted.
@@ -49,6 +54,7 @@ impl Mode {
             Options { strict: true, .. } => Mode::Strict,
             Options { profile: true, .. } => Mode::Counted,
             Options { interpreted: true, .. } => Mode::Interpreted,
+            Options { watch, .. } if !watch.is_empty() => Mode::Watched,
             _ => Mode::Translated,
         }
     }
@@ -66,6 +72,12 @@ pub struct Linked {
     pub sleepable: Vec<u64>,
     /// What its loader calls before it is attached.
     pub calls: Vec<Syscall>,
+    /// What it is, for whoever looks at it.
+    pub object: Arc<Object>,
+    /// Which of the object's tables has its operations.
+    table: usize,
+    /// Where each section of its variables is.
+    pub data: Vec<u64>,
 }
 
 /// A program of section `syscall`, and what it is given.
@@ -84,6 +96,11 @@ pub struct Syscall {
 }
 
 impl Linked {
+    /// The bytes of a member of its table, such as `name`.
+    pub fn value(&self, member: &str) -> Option<&[u8]> {
+        self.object.tables[self.table].values.get(member).map(Vec::as_slice)
+    }
+
     /// Counts the instructions of the last operation among those that were watched, and watches no
     /// more when there are enough.
     pub fn count_watched(&mut self, watched: &mut u64) {
@@ -127,7 +144,7 @@ impl Linked {
         let called = called.map(|(_, function)| function).chain(by_loader);
         let roots: Vec<usize> = called.copied().collect();
         let (elements, cells) = (known.elements(CPU_AT), known.cells());
-        let addresses = Addresses { data, maps, elements, cells, user_upper };
+        let addresses = Addresses { data: data.clone(), maps, elements, cells, user_upper };
         let program = Program::link(&copy.object, &roots, world, &addresses);
         let program = program.map_err(|error| {
             let hint = if error.is_of_this_world() { ON_VM } else { "" };
@@ -161,12 +178,14 @@ impl Linked {
             if mode == Mode::Strict { STRICT_INSTRUCTIONS_MAX } else { INSTRUCTIONS_MAX };
         let mut machine = Machine::new(program, visible.lend(), instructions_max);
         match mode {
-            Mode::Translated => drop(machine.translate()),
+            Mode::Translated | Mode::Watched => drop(machine.translate()),
             Mode::Interpreted => {}
             Mode::Counted => machine.count_executed(),
             Mode::Strict => machine.watch(),
         }
-        Ok((Linked { machine, arguments, key, sleepable, calls }, operations))
+        let (object, table) = (copy.object.clone(), copy.operations);
+        let linked = Linked { machine, arguments, key, sleepable, calls, object, table, data };
+        Ok((linked, operations))
     }
 }
 
@@ -177,6 +196,8 @@ pub enum Refusal {
     Map(UnknownMap),
     /// Something else that an object needs.
     Object(String),
+    /// A number to follow that is not there.
+    Watch(String),
 }
 
 /// What runs of a policy; absent while an operation of it runs.

@@ -314,6 +314,17 @@ pub const CALLS: &[(&str, Call)] = &[
         run.host.fail(FailureKind::PolicyExit, text);
         Ok(0)
     }),
+    ("scx_bpf_dump_bstr", |run, [format, words, bytes, ..]| {
+        let message = run.message(format, Words::At(words, bytes))?;
+        match &mut run.host.policy.given.said {
+            Some(said) => said.add(&message.unwrap_or_else(|| "[!] failed to format\n".to_owned())),
+            None => {
+                let message = "scx_bpf_dump() must only be called from ops.dump() and friends";
+                run.host.fail(FailureKind::BadCall, message.to_owned());
+            }
+        }
+        Ok(0)
+    }),
     // libbpf's `bpf_printk` calls the first of these where a message has three words or fewer.
     ("bpf_trace_printk", |run, [format, _, words @ ..]| print(run, format, Words::Given(words))),
     ("bpf_trace_vprintk", |run, [format, _, words, bytes, _]| {

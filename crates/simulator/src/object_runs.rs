@@ -84,6 +84,10 @@ impl Core<'_> {
         given.may_sleep = linked.sleepable.contains(&(number as u64));
         let answer = self.run_function(linked, number, arguments);
         linked.count_watched(&mut self.policy.given.watched);
+        let now_ns = self.now_ns();
+        if let Some(watches) = self.recorder.watches() {
+            watches.look(now_ns, linked, &self.policy.maps, &self.tasks);
+        }
         if let Some(profiler) = self.recorder.profiler() {
             profiler.count(self.policy.given.operation, linked.machine.instructions());
         }

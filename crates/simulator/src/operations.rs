@@ -47,6 +47,9 @@ operations! {
     CpuOffline: "cpu_offline", 1;
     CgroupInit: "cgroup_init", 2;
     CgroupExit: "cgroup_exit", 1;
+    Dump: "dump", 1;
+    DumpCpu: "dump_cpu", 3;
+    DumpTask: "dump_task", 2;
     Timer: "a timer's callback", 2; // What was given to `bpf_timer_set_callback`.
     Syscall: "a program that its loader calls", 0; // Its argument is what the loader gives.
 }
@@ -73,10 +76,10 @@ pub struct Operations {
 }
 
 /// Whether nothing here calls an operation that an object may have: no task changes its group and
-/// no group its weight, and there are no other scheduling classes, no core scheduling, no dumps and
-/// no schedulers below others.
+/// no group its weight, and there are no other scheduling classes, no core scheduling and no
+/// schedulers below others.
 pub fn is_never_called(name: &str) -> bool {
-    let groups = ["cgroup_", "dump", "sub_"].iter().any(|prefix| name.starts_with(prefix));
+    let groups = ["cgroup_", "sub_"].iter().any(|prefix| name.starts_with(prefix));
     groups && !NAMES.contains(&name)
         || matches!(name, "core_sched_before" | "cpu_acquire" | "cpu_release")
 }

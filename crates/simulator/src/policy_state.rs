@@ -4,7 +4,7 @@ use crate::abi::{CpuMask, ExitTaskArgs, InitTaskArgs, Key, RunQueue};
 use crate::linked::{Adopted, Code, Linked, Mode};
 use crate::operations::{Function, Operation, Operations};
 use crate::place::TaskId;
-use crate::prints::Prints;
+use crate::prints::{Prints, Said};
 use crate::visible::{Placed, Visible};
 use bytecode::{Maps, Object};
 use policy::{Loaded, PolicyError};
@@ -285,6 +285,8 @@ pub struct Given {
     pub object: Arc<Object>,
     /// Places for the keys that callbacks are given.
     pub keys: Vec<Placed<Key>>,
+    /// What its present dump operation has said.
+    pub said: Option<Said>,
 }
 
 impl Given {
@@ -305,6 +307,7 @@ impl Given {
             masks: OwnMasks::default(),
             object,
             keys: Vec::new(),
+            said: None,
         }
     }
 }

@@ -50,3 +50,56 @@ impl Prints {
         }
     }
 }
+
+/// What the policy says of itself in its dump operations, in lines. Source: Linux,
+/// kernel/sched/ext.c, `scx_bpf_dump_bstr` and `ops_dump_flush`.
+#[derive(Debug, Default)]
+pub struct Said {
+    line: String,
+    lines: Vec<String>,
+}
+
+/// `SCX_EXIT_MSG_LEN`
+const LINE_BYTES_MAX: usize = 1024;
+
+impl Said {
+    /// Appends a part of a line, or lines.
+    pub fn add(&mut self, text: &str) {
+        let mut room = text.len().min(LINE_BYTES_MAX - self.line.len());
+        while !text.is_char_boundary(room) {
+            room -= 1;
+        }
+        self.line.push_str(&text[..room]);
+        if room < text.len() || self.line.len() == LINE_BYTES_MAX || self.line.ends_with('\n') {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        self.lines.extend(std::mem::take(&mut self.line).lines().map(str::to_owned));
+    }
+
+    /// All of it.
+    pub fn into_lines(mut self) -> Vec<String> {
+        self.flush();
+        self.lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: lines are as the kernel writes them. Method: texts made by hand.
+
+    use super::*;
+
+    #[test]
+    fn what_is_said_in_parts_is_a_line_at_its_end() {
+        let mut said = Said::default();
+        ["a", "b\n", "\n", "c\nd\n", "e"].iter().for_each(|text| said.add(text));
+        assert_eq!(said.into_lines(), ["ab", "", "c", "d", "e"]);
+        let mut said = Said::default();
+        said.add(&"x".repeat(2000));
+        said.add("y");
+        assert_eq!(said.into_lines(), ["x".repeat(1024), "y".to_owned()]);
+    }
+}

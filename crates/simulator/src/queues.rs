@@ -129,6 +129,12 @@ impl Queues {
         &mut self.queues[index as usize]
     }
 
+    /// Indices of the policy's queues, by their numbers.
+    pub fn of_policy(&self) -> impl Iterator<Item = u32> {
+        let small = self.small.iter().filter(|&&index| index != NO_QUEUE);
+        small.chain(self.large.values()).copied()
+    }
+
     /// All queues.
     pub fn all(&self) -> &[DispatchQueue] {
         &self.queues

@@ -5,7 +5,7 @@ mod observed;
 mod summary;
 mod timeline;
 
-pub use summary::{CpuTime, Ending, RunResult, Status, TaskGroup, summarize};
+pub use summary::{CpuTime, Dump, Ending, RunResult, Status, TaskGroup, summarize};
 pub use timeline::{Stay, Wakeup};
 
 use crate::Options;
@@ -17,6 +17,8 @@ use crate::profile::Profiler;
 use crate::queue_record::QueueRecorder;
 use crate::requests::Requests;
 use crate::times::Times;
+use crate::watch::Watches;
+use bytecode::Object;
 use observed::Observed;
 
 /// A rolling digest: 64 bits over everything that is mixed in, in order.
@@ -91,7 +93,18 @@ pub struct Recorder {
 
 impl Recorder {
     /// Nothing counted yet.
-    pub fn new(options: &Options) -> Self {
+    ///
+    /// # Errors
+    /// Which number of the policy's is to be followed and is not there.
+    pub fn of(options: &Options, object: &Object, nr_cpus: usize) -> Result<Self, String> {
+        let mut new = Recorder::new(options);
+        if let Some(observed) = &mut new.observed {
+            observed.watch(&options.watch, object, nr_cpus)?;
+        }
+        Ok(new)
+    }
+
+    fn new(options: &Options) -> Self {
         Recorder {
             digest: Digest::default(),
             events: 0,
@@ -257,6 +270,11 @@ impl Recorder {
     #[inline]
     pub fn queues(&mut self) -> Option<&mut QueueRecorder> {
         if self.observed.is_some() { self.observed()?.queues() } else { None }
+    }
+
+    /// What is followed of the policy's numbers, if somebody asked for it.
+    pub fn watches(&mut self) -> Option<&mut Watches> {
+        self.observed.as_mut()?.watches()
     }
 
     /// The policy's own instructions, if somebody asked for them.

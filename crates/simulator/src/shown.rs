@@ -44,6 +44,7 @@ shown! {
     abi::RunQueue: "a run queue",
     abi::GroupInit: "a struct scx_cgroup_init_args",
     abi::ExitInfo: "the struct scx_exit_info",
+    abi::DumpContext: "the struct scx_dump_ctx",
     u32: "the timer's key",
     abi::Key: "the key of an entry",
 }

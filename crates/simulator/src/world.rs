@@ -185,6 +185,7 @@ structures! {
     abi::GroupNode, "kernfs_node": id, name;
     abi::GroupInit, "scx_cgroup_init_args": weight, bw_period_us, bw_quota_us, bw_burst_us,
         sched_idle;
+    abi::DumpContext, "scx_dump_ctx": kind, exit_code, reason, at_ns, at_jiffies;
     abi::InitTaskArgs, "scx_init_task_args": fork, cgroup;
     abi::ExitTaskArgs, "scx_exit_task_args": cancelled;
 }

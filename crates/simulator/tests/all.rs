@@ -16,6 +16,7 @@ mod golden;
 mod groups;
 mod hotplug;
 mod idle_cpus;
+mod inside;
 mod interface;
 mod linux_2_4;
 mod many_cpus;

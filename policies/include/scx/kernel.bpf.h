@@ -178,6 +178,9 @@ struct scx_cpu_release_args {
 
 struct scx_dump_ctx {
 	enum scx_exit_kind kind;
+	s64 exit_code;
+	const char *reason;
+	u64 at_ns, at_jiffies;
 };
 
 #pragma clang attribute pop

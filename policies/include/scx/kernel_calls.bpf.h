@@ -81,6 +81,7 @@ extern u32 scx_bpf_cpuperf_cur(s32 cpu) __ksym;
 extern void scx_bpf_cpuperf_set(s32 cpu, u32 perf) __ksym;
 extern void scx_bpf_error_bstr(char *format, u64 *words, u32 words__sz) __ksym;
 extern void scx_bpf_exit_bstr(s64 code, char *format, u64 *words, u32 words__sz) __ksym;
+extern void scx_bpf_dump_bstr(char *format, u64 *words, u32 words__sz) __ksym;
 
 extern struct task_struct *bpf_task_from_pid(s32 pid) __ksym;
 extern struct task_struct *bpf_task_acquire(struct task_struct *p) __ksym;
@@ -207,6 +208,12 @@ static inline __attribute__((format(printf, 1, 2))) void scx_check_format(const 
 	({                                                                                         \
 		SCX_MESSAGE(format, ##args);                                                       \
 		scx_bpf_exit_bstr(code, ___format, ___first, ___size);                             \
+	})
+/* For the operations dump, dump_cpu and dump_task. */
+#define scx_bpf_dump(format, args...)                                                              \
+	({                                                                                         \
+		SCX_MESSAGE(format, ##args);                                                       \
+		scx_bpf_dump_bstr(___format, ___first, ___size);                                   \
 	})
 #define bpf_printk(format, args...)                                                                \
 	({                                                                                         \

@@ -8,7 +8,15 @@ import click
 from schedlab import values
 from schedlab.commands import options
 from schedlab.errors import SchedlabError
-from schedlab.experiment import definition, making, queue_trace, run_table, sweep, vm
+from schedlab.experiment import (
+    definition,
+    making,
+    queue_trace,
+    run_inside,
+    run_table,
+    sweep,
+    vm,
+)
 from schedlab.experiment.cells import expand
 from schedlab.report import tables
 from schedlab.shown import print_note
@@ -29,6 +37,11 @@ from schedlab.store.runs import Store
               help="Also print where the policy's own instructions go.")  # fmt: skip
 @click.option("--strict", is_flag=True,
               help="End it where a kernel would refuse the policy, as `check` does.")  # fmt: skip
+@click.option("--dump-at", multiple=True, metavar="TIME|end",
+              help="Also print the state at this simulated time (1.2s); repeatable.")  # fmt: skip
+@click.option("--watch", multiple=True, metavar="EXPR",
+              help="Follow a number of the policy's: NAME, NAME.FIELD, NAME[3], MAP[KEY].FIELD;"
+                   " repeatable.")  # fmt: skip
 @click.option("--queue-trace", "queue_trace_path", type=options.FILE, metavar="FILE",
               help="Write what was done to a dispatch queue, for `race --trace`.")  # fmt: skip
 @click.option("--queue", metavar="NAME",
@@ -37,7 +50,7 @@ from schedlab.store.runs import Store
 @options.json_option
 def run_verb(
     policy, workload, machine, on, kernel, cpus, deterministic, seed, parameters, settings,
-    until, store, timeline, profile, strict, queue_trace_path, queue, as_json
+    until, store, timeline, profile, strict, dump_at, watch, queue_trace_path, queue, as_json
 ) -> bool:  # fmt: skip
     """Run one policy once, simulated or on a real kernel."""
     for option, is_asked in (("--profile", profile), ("--strict", strict)):
@@ -47,6 +60,7 @@ def run_verb(
         why = "--strict ends runs that go on otherwise: it goes with neither --profile nor --store"
         raise SchedlabError(why, "ask for one of them")
     queue_trace.refuse_unfit(queue_trace_path, queue, is_simulated=on == "simulator")
+    inside = run_inside.asked(dump_at, watch, is_simulated=on == "simulator")
     machines = [machine] if machine else []
     given = {"policies": [policy], "workload": workload, "machine": machines, "seed": seed}
     given["vm"] = vm.choice(on, kernel, cpus, deterministic, machines)
@@ -56,7 +70,12 @@ def run_verb(
         given["until_ns"] = values.parse_duration_ns("--until", until)
     [cell] = expand(definition.build(given))
     with Store(store) if store else contextlib.nullcontext() as opened:
-        how = {"queues": queue_trace_path is not None, "profile": profile, "strict": strict}
+        how = {
+            "queues": queue_trace_path is not None,
+            "profile": profile,
+            "strict": strict,
+            **inside,
+        }
         record = making.make_one(cell, print_note, timeline, **how)
         traces = record.result.pop("queue_traces", None)
         if opened is not None:
@@ -67,6 +86,7 @@ def run_verb(
         # The cause first: what the run did until then matters less.
         run_table.report_failures([record])
         run_table.print_evidence(record)
+        run_inside.print_failure(record, dump_at)
     if as_json:
         tables.print_json(dataclasses.asdict(record))
     # Else there is no more to say of it than why it failed.
@@ -75,6 +95,9 @@ def run_verb(
         tables.print_table(run_table.run_table(record))
         if record.result["timeline"] is not None:
             run_table.print_timeline(record)
+        if watched := record.result.get("watched"):
+            run_inside.print_watched(watched, each=timeline)
         if profile:
             run_table.print_profile(record.result["profile"])
+        run_inside.print_dumps(record, dump_at)
     return record.status == "failed"

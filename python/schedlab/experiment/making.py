@@ -9,6 +9,7 @@ import functools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from schedlab.digests import timestamp
 from schedlab.experiment import sweep, vm
@@ -30,7 +31,7 @@ def begin(asked: Experiment, cells: Sequence[Cell], store: Store, command: str) 
 
 
 def make_one(
-    cell: Cell, tell: sweep.Tell | None = None, timeline: bool = False, **how: bool
+    cell: Cell, tell: sweep.Tell | None = None, timeline: bool = False, **how: Any
 ) -> RunRecord:
     """Makes the run of one cell, in a process or a virtual machine of its own, and waits for it.
 

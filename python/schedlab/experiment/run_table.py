@@ -56,12 +56,19 @@ def _failure_text(record: RunRecord) -> str:
 
 
 def print_evidence(record: RunRecord) -> None:
-    """The end of what a kernel said when a run failed: its console, dump or verifier's log."""
-    lines = ((record.result.get("error") or {}).get("evidence") or "").strip().splitlines()
+    """What a kernel said when a run failed: the end of its console or of its verifier's log, or the
+    beginning of its dump."""
+    error = record.result.get("error") or {}
+    lines, left = (error.get("evidence") or "").strip().splitlines(), None
     if len(lines) > EVIDENCE_LINES_MAX:
-        print_note(f"... {len(lines) - EVIDENCE_LINES_MAX} lines more, see --json")
-    for line in lines[-EVIDENCE_LINES_MAX:]:
-        print_note(f"| {line}")
+        left = f"... {len(lines) - EVIDENCE_LINES_MAX} lines more, see --json"
+    is_dump = error.get("kind") == "ejected"
+    shown = lines[:EVIDENCE_LINES_MAX] if is_dump else lines[-EVIDENCE_LINES_MAX:]
+    notes = [f"| {line}" for line in shown]
+    at = len(notes) if is_dump else 0
+    notes[at:at] = [left] if left else []
+    for note in notes:
+        print_note(note)
 
 
 def run_title(cell: Cell) -> str:

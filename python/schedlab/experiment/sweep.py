@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from schedlab import catalogue
 from schedlab.digests import timestamp
@@ -71,7 +72,7 @@ def nr_cpus_usable() -> int:
 # ---- in the worker ------------------------------------------------------------------------------
 
 
-def simulate_cell(cell: Cell, tell: Tell | None = None, **how: bool) -> Outcome:
+def simulate_cell(cell: Cell, tell: Tell | None = None, **how: Any) -> Outcome:
     """Simulates one cell in this process. Faults of the user's files come back as text.
 
     `how` are the options of `_native.simulate`. `tell` is told each line that the policy prints by
@@ -201,7 +202,8 @@ def without_timeline(record: RunRecord) -> RunRecord:
     """The run as a store keeps it: a timeline is large, and its digest says whether it repeats."""
     result = {**record.result, "timeline": None, "timeline_names": None}
     result.pop("timeline_wakeups", None)
-    result.pop("profile", None)
+    for name in ("profile", "watched", "dumps"):
+        result.pop(name, None)
     return replace(record, result=result)
 
 

@@ -35,6 +35,7 @@ _ROW_PX_MAX, _ROW_PX_MIN = 34, 3
 _HEAD_PX = 34
 _LEGEND_PX = 40
 _FOOT_PX = 46
+_CURVE_PX = 70
 _CPU_TICKS_MAX = 16
 
 
@@ -44,13 +45,16 @@ def timeline_figure(timelines: Timelines, looks: Mapping[str, Look]) -> go.Figur
     runs = timelines.runs
     unit, unit_ns = time_unit(timelines.until_ns)
     row_px = max(_ROW_PX_MIN, min(_ROW_PX_MAX, _ROWS_PX // sum(run.nr_cpus for run in runs)))
-    plots_px = [row_px * run.nr_cpus for run in runs]
-    inside_px = sum(plots_px) + _HEAD_PX * len(runs)
+    plots_px, rows = [], []
+    for run in runs:
+        rows.append(len(plots_px) + 1)
+        plots_px += [row_px * run.nr_cpus] + [_CURVE_PX] * len(run.watched)
+    inside_px = sum(plots_px) + _HEAD_PX * len(plots_px)
     figure = make_subplots(
-        rows=len(runs),
+        rows=len(plots_px),
         shared_xaxes=True,
         row_heights=plots_px,
-        vertical_spacing=_HEAD_PX / inside_px if len(runs) > 1 else 0,
+        vertical_spacing=_HEAD_PX / inside_px if len(plots_px) > 1 else 0,
     )
     groups = groups_of(runs)
     for place in sorted(set(groups.values())):
@@ -61,15 +65,14 @@ def timeline_figure(timelines: Timelines, looks: Mapping[str, Look]) -> go.Figur
             name=label(title), legendgroup=str(place), x=[None], y=[None],
             marker={"color": _FILLS[place], "line_width": 0}, row=1, col=1,
         )  # fmt: skip
-    for row, run in enumerate(runs, start=1):
+    for row, run in zip(rows, runs, strict=True):
         _draw_run(figure, run, row, groups, (unit, unit_ns))
-        look, axis = looks[run.policy], "" if row == 1 else row
-        figure.add_annotation(
-            text=f"{look.glyph} <b>{escape(run.policy)}</b>, makespan {tick_text(run.makespan_ns)}",
-            xref=f"x{axis} domain", yref=f"y{axis} domain",
-            x=0, y=1, xanchor="left", yanchor="bottom",
-            showarrow=False, font={"size": 14, "color": look.ink},
-        )  # fmt: skip
+        look = looks[run.policy]
+        text = f"{look.glyph} <b>{escape(run.policy)}</b>, makespan {tick_text(run.makespan_ns)}"
+        _head(figure, row, text, look.ink)
+        for below, one in enumerate(run.watched, start=row + 1):
+            _draw_curve(figure, below, one, (timelines.until_ns, unit_ns), look.ink)
+            _head(figure, below, escape(one["expression"]), FAINT_INK)
     style = layout("", "", 16)
     axis = style.pop("xaxis")
     style.pop("yaxis")
@@ -87,7 +90,32 @@ def timeline_figure(timelines: Timelines, looks: Mapping[str, Look]) -> go.Figur
     limits = [0, timelines.until_ns / unit_ns]
     figure.update_xaxes(range=limits, showgrid=False, zeroline=False, tickfont=axis["tickfont"])
     title = {**axis["title"], "text": f"simulated time ({unit})"}
-    return figure.update_xaxes(title=title, row=len(runs), col=1)
+    return figure.update_xaxes(title=title, row=len(plots_px), col=1)
+
+
+def _head(figure: go.Figure, row: int, text: str, ink: str) -> None:
+    """What stands above a row of the figure."""
+    axis = "" if row == 1 else row
+    figure.add_annotation(
+        text=text, xref=f"x{axis} domain", yref=f"y{axis} domain",
+        x=0, y=1, xanchor="left", yanchor="bottom", showarrow=False,
+        font={"size": 14, "color": ink},
+    )  # fmt: skip
+
+
+def _draw_curve(
+    figure: go.Figure, row: int, one: Mapping, times: tuple[int, float], ink: str
+) -> None:
+    """A number that was followed: it keeps its value up to the next change, and to the end."""
+    until_ns, unit_ns = times
+    samples = [(at_ns, number) for at_ns, number in one["samples"] if at_ns <= until_ns]
+    ends = [*samples, (until_ns, samples[-1][1])] if samples else []
+    figure.add_scatter(
+        x=[at_ns / unit_ns for at_ns, _ in ends], y=[number for _, number in ends],
+        mode="lines", line={"shape": "hv", "width": 1.5, "color": ink}, showlegend=False,
+        hovertemplate="%{y} from %{x:.6~g}<extra></extra>", row=row, col=1,
+    )  # fmt: skip
+    figure.update_yaxes(fixedrange=True, showgrid=False, zeroline=False, nticks=3, row=row, col=1)
 
 
 def groups_of(runs: Sequence[PlayedRun]) -> dict[str, int]:

@@ -76,13 +76,15 @@ class RunPair:
 
 @dataclass(frozen=True, slots=True)
 class PlayedRun:
-    """Who ran where under one policy: stays are (start_ns, end_ns, cpu, pid), names by pid."""
+    """Who ran where under one policy: stays are (start_ns, end_ns, cpu, pid), names by pid, and the
+    numbers that were followed, as a result has them."""
 
     policy: str
     nr_cpus: int
     stays: Sequence[tuple[int, int, int, int]]
     names: Mapping[int, str]
     makespan_ns: int
+    watched: Sequence[Mapping] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from schedlab.digests import attributes, ends
 from schedlab.errors import SchedlabError
 from schedlab.experiment.cells import expand
 from schedlab.experiment.definition import Experiment
+from schedlab.experiment.run_inside import samples_of
 from schedlab.notebook.keywords import Path_, chosen_figure, ours, path_of
 from schedlab.store.runs import RunRecord
 
@@ -88,8 +89,20 @@ class Run:
         stays = frame_of(self.result["timeline"], STAY).sort_values("start_ns", ignore_index=True)
         return stays.assign(task=stays["pid"].map(self._names))
 
+    def watched(self) -> pandas.DataFrame:
+        """Every change of the numbers that were followed, in the order of their times.
+
+        Columns are expression, at_ns and value, NaN where there was none. Raises SchedlabError if
+        the run was made without `watch`.
+        """
+        if (watched := self.result.get("watched")) is None:
+            raise SchedlabError("this run followed no number", 'simulate(..., watch=["NAME"])')
+        frame = frame_of(list(samples_of(watched)), ["expression", "at_ns", "value"])
+        return frame.sort_values("at_ns", kind="stable", ignore_index=True)
+
     def figure(self) -> go.Figure:
-        """Which task ran where: a bar a stay, a row a CPU; of a run with `timeline=True`."""
+        """Which task ran where: a bar a stay, a row a CPU; of a run with `timeline=True`. Below
+        them a curve for each number that was followed."""
         from schedlab.experiment.timeline_figure import timeline_figure
         from schedlab.experiment.timelines import PlayedRun, Timelines
         from schedlab.report.figures import looks_of
@@ -97,7 +110,8 @@ class Run:
         if not (stays := list(self.timeline()[STAY].itertuples(index=False))):
             raise SchedlabError("there is nothing to draw: no task ran")
         policy, nr_cpus = self.record.policy, self.result["nr_cpus"]
-        run = PlayedRun(policy, nr_cpus, stays, self._names, self.result["makespan_ns"])
+        followed = self.result.get("watched") or ()
+        run = PlayedRun(policy, nr_cpus, stays, self._names, self.result["makespan_ns"], followed)
         shown = Timelines("", "", max(stay[1] for stay in stays), True, [run], [])
         return timeline_figure(shown, looks_of([policy]))
 

@@ -61,6 +61,7 @@ def simulate(
     tunables: Tunables | None = None,
     until: str | None = None,
     timeline: bool = False,
+    watch: Sequence[str] = (),
     cpus: int | None = None,
     **parameters: Any,
 ) -> Run:
@@ -72,6 +73,8 @@ def simulate(
     tunables: values of the policy's tunables: numbers, truth values, or texts such as "6ms"
     until: begin nothing after this simulated time, as in "9.3s"
     timeline: keep every stay of a task on a CPU, for `Run.timeline` and `Run.figure`
+    watch: numbers of the policy's to follow, for `Run.watched` and `Run.figure`: "NAME",
+        "NAME.FIELD", "NAME[3]", "MAP[KEY].FIELD"
     cpus: so many CPUs instead of those that the machine has
     parameters: the workload's, as in groups=25
 
@@ -79,7 +82,8 @@ def simulate(
     """
     asked = {"policies": [policy], "workload": workload, "machine": [machine], "seed": seed}
     asked["cpus"] = _plain(cpus)
-    return _one_run(asked | {"set": tunables, "until": until, "with": parameters}, timeline)
+    asked |= {"set": tunables, "until": until, "with": parameters}
+    return _one_run(asked, timeline, watch=listed(watch))
 
 
 @ours
@@ -106,9 +110,9 @@ def play(
     return _one_run(asked | {"set": tunables, "until": until, "with": parameters}, timeline)
 
 
-def _one_run(given: Mapping[str, Any], timeline: bool) -> Run:
+def _one_run(given: Mapping[str, Any], timeline: bool, **how: Any) -> Run:
     [cell] = expand(_asked(given))
-    record = making.make_one(cell, timeline=timeline)
+    record = making.make_one(cell, timeline=timeline, **how)
     if record.status == "failed":
         run_table.report_failures([record])
     return Run(record)

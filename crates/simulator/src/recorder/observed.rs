@@ -7,6 +7,8 @@ use crate::profile::{Profile, Profiler};
 use crate::queue_record::{QueueRecord, QueueRecorder};
 use crate::queues::Queues;
 use crate::record::{Record, RecordError, Recording, Spool};
+use crate::watch::{Watched, Watches};
+use bytecode::Object;
 
 /// What is noted while a run goes on.
 #[derive(Debug)]
@@ -16,6 +18,7 @@ pub struct Observed {
     observations: Option<Recording<Observation>>,
     queues: Option<QueueRecorder>,
     profiler: Option<Profiler>,
+    watches: Option<Watches>,
 }
 
 /// What was noted of a run, as far as it was asked for.
@@ -26,6 +29,7 @@ pub struct Records {
     pub observations: Option<Record<Observation>>,
     pub queues: Option<Vec<QueueRecord>>,
     pub profile: Option<Profile>,
+    pub watched: Option<Vec<Watched>>,
 }
 
 impl Observed {
@@ -36,7 +40,8 @@ impl Observed {
 
     pub(super) fn over(spool: Spool, options: &Options) -> Option<Box<Self>> {
         let profiles = options.profile && !options.strict;
-        let is_asked_for = options.timeline || options.observe || options.queues || profiles;
+        let records = options.timeline || options.observe || options.queues;
+        let is_asked_for = records || profiles || !options.watch.is_empty();
         is_asked_for.then(|| {
             Box::new(Observed {
                 timeline: options
@@ -45,9 +50,30 @@ impl Observed {
                 observations: options.observe.then(|| Recording::new(&spool)),
                 queues: options.queues.then(|| QueueRecorder::new(&spool)),
                 profiler: profiles.then(Profiler::default),
+                watches: None,
                 spool,
             })
         })
+    }
+
+    /// Follows these numbers of the policy's from here on.
+    ///
+    /// # Errors
+    /// Which of them is not there.
+    pub fn watch(
+        &mut self,
+        asked: &[String],
+        object: &Object,
+        nr_cpus: usize,
+    ) -> Result<(), String> {
+        let watches = Watches::new(asked, object, nr_cpus, &self.spool)?;
+        self.watches = (!asked.is_empty()).then_some(watches);
+        Ok(())
+    }
+
+    /// What is followed.
+    pub fn watches(&mut self) -> Option<&mut Watches> {
+        self.watches.as_mut()
     }
 
     /// Whether something that was noted could not be kept.
@@ -109,6 +135,7 @@ impl Observed {
             observations: self.observations.map(Recording::finish),
             queues: self.queues.map(|recorder| recorder.into_records(queues)),
             profile: self.profiler.map(Profiler::into_profile),
+            watched: self.watches.map(Watches::finish),
         };
         self.spool.check().map(|()| records)
     }

@@ -15,6 +15,7 @@ use crate::record::{Record, RecordError};
 use crate::requests::RequestGroup;
 use crate::task::{State, Tasks};
 use crate::times::Distribution;
+use crate::watch::Watched;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -97,6 +98,15 @@ pub struct TaskGroup {
     pub last_exit_ns: u64,
 }
 
+/// The state of a run at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Dump {
+    /// When.
+    pub at_ns: u64,
+    /// The state, in lines.
+    pub text: String,
+}
+
 /// All that is known of a run when it is over.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunResult {
@@ -166,6 +176,12 @@ pub struct RunResult {
     /// How many instructions of its own the policy took, if asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
+    /// What numbers of the policy's were, if they were followed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watched: Option<Vec<Watched>>,
+    /// Its state at times, as far as it was asked for and came so far.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dumps: Vec<Dump>,
     /// What happened, if asked for.
     #[serde(skip)]
     pub observations: Option<Record<Observation>>,
@@ -190,6 +206,8 @@ pub struct Ending {
     pub choices: Vec<Choice>,
     /// Times that the policy was loaded again.
     pub nr_restarts: u64,
+    /// Its state when it failed.
+    pub dump: Option<Dump>,
 }
 
 /// Turns counters into a result.
@@ -214,7 +232,7 @@ pub fn summarize(
     let mut wait_ns = recorder.other_wait_ns;
     wait_ns.add(&recorder.wakeup_latency_ns);
     let observed = recorder.observed.map(|observed| observed.into_records(queues)).transpose()?;
-    let Records { timeline, timeline_wakeups, observations, queues, profile } =
+    let Records { timeline, timeline_wakeups, observations, queues, profile, watched } =
         observed.unwrap_or_default();
     Ok(RunResult {
         status: ending.status,
@@ -248,6 +266,8 @@ pub fn summarize(
         timeline,
         timeline_wakeups,
         profile,
+        watched,
+        dumps: ending.dump.into_iter().collect(),
         observations,
         queues,
         choices: ending.choices,

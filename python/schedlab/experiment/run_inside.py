@@ -1,0 +1,112 @@
+"""What goes on inside a policy while it runs: its state at times, and numbers that are followed.
+
+What a run was asked for is data, to stdout; the state of a run that failed is told after its cause,
+to stderr.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.markup import escape
+
+from schedlab import values
+from schedlab.errors import BadValue, SchedlabError
+from schedlab.report.forms import count_text
+from schedlab.report.tables import headed, print_table
+from schedlab.shown import print_data, print_note
+from schedlab.store.runs import RunRecord
+
+END = "end"
+# As many as the simulator takes.
+DUMPS_MAX = 100
+FAILURE_LINES_MAX = 20
+SAMPLES_SHOWN_MAX = 1_000
+
+
+def asked(dump_at: Sequence[str], watch: Sequence[str], is_simulated: bool) -> dict[str, Any]:
+    """The options of `_native.simulate` for what --dump-at and --watch ask for; none for a virtual
+    machine. Raises SchedlabError for what cannot be asked for there, or is no time."""
+    if not is_simulated:
+        for option, given in (("--dump-at", dump_at), ("--watch", watch)):
+            if given:
+                why = f"{option} is for simulations: a kernel does not stop for who looks at it"
+                raise SchedlabError(why, "leave out --on vm; a kernel that ends a policy tells why")
+        return {}
+    times = [text for text in dump_at if text.strip() != END]
+    if len(times) > DUMPS_MAX:
+        raise BadValue("--dump-at", times[-1], f"is one of more than {DUMPS_MAX} times")
+    return {
+        "dump_at_ns": [values.parse_duration_ns("--dump-at", text) for text in times],
+        "dump_at_end": len(times) < len(dump_at),
+        "dump_on_failure": True,
+        "watch": list(watch),
+    }
+
+
+def print_failure(record: RunRecord, dump_at: Sequence[str]) -> None:
+    """The first lines of the state in which a run failed, unless all of it is asked for."""
+    if END in dump_at or not (dumps := _of_failure(record)):
+        return
+    # Its head says again why it failed.
+    lines = dumps[-1]["text"].partition("\n\n")[2].splitlines()
+    for line in lines[:FAILURE_LINES_MAX]:
+        print_note(f"| {line}".rstrip())
+    if (left := len(lines) - FAILURE_LINES_MAX) > 0:
+        print_note(f"hint: {count_text(left, 'line')} more: --dump-at {END} prints them all")
+
+
+def print_dumps(record: RunRecord, dump_at: Sequence[str]) -> None:
+    """The states that were asked for, one after the other."""
+    dumps = record.result.get("dumps") or []
+    shown = dumps if END in dump_at else [one for one in dumps if one not in _of_failure(record)]
+    for dump in shown:
+        print_data()
+        print_data(dump["text"], end="")
+    times = [text for text in dump_at if text != END]
+    reached = {dump["at_ns"] for dump in dumps}
+    for text in times:
+        if values.parse_duration_ns("--dump-at", text) not in reached:
+            print_note(
+                f"note: the run was over before --dump-at {text}: --dump-at {END} is its end"
+            )
+
+
+def _of_failure(record: RunRecord) -> list[Mapping[str, Any]]:
+    dumps = record.result.get("dumps") or []
+    return dumps[-1:] if record.status == "failed" else []
+
+
+def print_watched(watched: Sequence[Mapping[str, Any]], each: bool) -> None:
+    """What was followed: least, most and last; with `each` every change too, in order."""
+    numbers = ("changes", "least", "most", "last")
+    table = headed(("expression", "type", *numbers), left=("expression", "type"))
+    for one in watched:
+        known = [number for _, number in one["samples"] if number is not None]
+        last = known and one["samples"][-1][1]
+        ends = (min(known), max(known), last) if known else (None, None, None)
+        texts = ["-" if number is None else f"{number:,}" for number in ends]
+        name, of = escape(one["expression"]), escape(one["type"])
+        table.add_row(name, of, f"{max(len(one['samples']) - 1, 0):,}", *texts)
+    print_data()
+    print_table(table)
+    if each:
+        _print_changes(watched)
+
+
+def _print_changes(watched: Sequence[Mapping[str, Any]]) -> None:
+    changes = sorted(samples_of(watched), key=lambda row: row[1])
+    table = headed(("at, ms", "expression", "value"), left=("expression",))
+    for expression, at_ns, number in changes[:SAMPLES_SHOWN_MAX]:
+        text = "-" if number is None else f"{number:,}"
+        table.add_row(f"{at_ns / 1e6:.6f}", escape(expression), text)
+    print_data()
+    print_table(table)
+    if (left := len(changes) - SAMPLES_SHOWN_MAX) > 0:
+        print_note(f"note: {count_text(left, 'more change')}: --json has them all")
+
+
+def samples_of(watched: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int, int | None]]:
+    """Expression, time in ns and number of each change."""
+    for one in watched:
+        for at_ns, number in one["samples"]:
+            yield one["expression"], at_ns, number
