@@ -1,6 +1,7 @@
 //! What all tasks of a play are given.
 
 use crate::player::Class;
+use crate::player::cgroups::Cgroups;
 use crate::player::channel::Ends;
 use crate::player::pace::Burner;
 use crate::player::stage::Stage;
@@ -16,6 +17,8 @@ pub struct Setting<'a> {
     pub stage: &'a Stage,
     /// Buffers.
     pub channels: &'a [Ends],
+    /// Groups of tasks.
+    pub cgroups: &'a Cgroups,
     /// Seed of all draws.
     pub seed: u64,
     /// How work is done.
