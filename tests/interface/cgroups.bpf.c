@@ -52,7 +52,10 @@ struct {
 /* The latest virtual time that a task ran at. */
 static u64 vtime_now;
 
-static void ask_of_levels(struct cgroup *root)
+/* What walks count: where the verifier knows no values, so that it follows a round once. */
+static int nr_down, nr_back, nr_up, nr_none, last_level;
+
+static __noinline void ask_of_levels(struct cgroup *root)
 {
 	struct cgroup *found = bpf_cgroup_ancestor(root, 0);
 
@@ -73,7 +76,7 @@ static void ask_of_levels(struct cgroup *root)
 		bpf_cgroup_release(found);
 }
 
-static void ask_of_storage(struct cgroup *root)
+static __noinline void ask_of_storage(struct cgroup *root)
 {
 	u64 *value = bpf_cgrp_storage_get(&asked, root, NULL, 0);
 
@@ -90,30 +93,30 @@ static void ask_of_storage(struct cgroup *root)
 }
 
 /* Walks that begin at the root find as many groups down as back, the root first and last. */
-static void ask_of_walks(struct cgroup *root)
+static __noinline void ask_of_walks(struct cgroup *root)
 {
 	struct cgroup_subsys_state *pos;
-	int down = 0, back = 0, up = 0, none = 0, last_level = -1;
 
+	last_level = -1;
 	bpf_rcu_read_lock();
 	bpf_for_each(css, pos, &root->self, BPF_CGROUP_ITER_DESCENDANTS_PRE) {
 		int level = pos->cgroup->level;
 
 		must(level <= last_level + 1);
 		last_level = level;
-		down++;
+		nr_down++;
 	}
 	bpf_for_each(css, pos, &root->self, BPF_CGROUP_ITER_DESCENDANTS_POST) {
 		last_level = pos->cgroup->level;
-		back++;
+		nr_back++;
 	}
-	must(down >= 1 && down == back && last_level == 0);
+	must(nr_down >= 1 && nr_down == nr_back && last_level == 0);
 	bpf_for_each(css, pos, &root->self, BPF_CGROUP_ITER_ANCESTORS_UP)
-		up++;
-	must(up == 1);
+		nr_up++;
+	must(nr_up == 1);
 	bpf_for_each(css, pos, &root->self, 0)
-		none++;
-	must(none == 0);
+		nr_none++;
+	must(nr_none == 0);
 	bpf_rcu_read_unlock();
 }
 
@@ -141,10 +144,11 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cgroups_cgroup_init, struct cgroup *cgrp,
 {
 	struct group *group =
 		bpf_cgrp_storage_get(&groups, cgrp, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	struct cgroup *above = bpf_cgroup_ancestor(cgrp, cgrp->level);
+	struct cgroup *above;
 
 	if (!group)
 		return -ENOENT;
+	above = bpf_cgroup_ancestor(cgrp, cgrp->level);
 	group->weight = args->weight;
 	must(args->weight >= 1 && args->weight <= 10000);
 	must(args->bw_period_us >= 1000 && args->bw_period_us <= 1000000);
@@ -181,7 +185,8 @@ s32 BPF_STRUCT_OPS(cgroups_init_task, struct task_struct *p, struct scx_init_tas
 	must(group);
 	if (group)
 		__sync_fetch_and_add(&group->tasks, 1);
-	must(p->cgroups->dfl_cgrp->kn->id == args->cgroup->kn->id);
+	/* A task that is being forked is in the root yet, in a kernel. */
+	must(args->fork || p->cgroups->dfl_cgrp->kn->id == args->cgroup->kn->id);
 	if (!bpf_task_storage_get(&ran, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE))
 		return -ENOENT;
 	return 0;
@@ -216,6 +221,7 @@ void BPF_STRUCT_OPS(cgroups_enqueue, struct task_struct *p, u64 enq_flags)
 			group->vtime = vtime_now - SLICE_NS;
 		vtime = group->vtime;
 	}
+	must(p->cgroups->dfl_cgrp->kn->id == cgrp->kn->id);
 	must(bpf_task_under_cgroup(p, cgrp) == 1);
 	must(bpf_get_current_cgroup_id());
 	bpf_cgroup_release(cgrp);

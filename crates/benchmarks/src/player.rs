@@ -4,6 +4,7 @@
 //! happens in a child of it, the conductor. [`play`] says where a play and a simulation of the
 //! same workload must differ.
 
+mod cgroups;
 mod changes;
 pub mod channel;
 mod conductor;
@@ -17,6 +18,7 @@ mod stage;
 mod task;
 
 use crate::system::{self, Cpus, Fork};
+use cgroups::{Cgroups, check_cgroups};
 use changes::has_hotplug;
 use error::{PlayError, Step, Who};
 use pace::Burner;
@@ -66,8 +68,8 @@ pub struct Options {
     /// caller's: `interrupted` is asked in it, and may load a policy for tasks that are as new to
     /// it as those of a simulation.
     pub lead_ns: u64,
-    /// Whether CPUs of this machine may be taken down, which needs root and touches all that runs
-    /// here. They are brought up again at the end, unless the player is killed.
+    /// Whether CPUs of this machine may be taken down and cgroups made, which needs root and may
+    /// touch all that runs here. Both are undone at the end, unless the player is killed.
     pub hotplug: bool,
 }
 
@@ -113,11 +115,15 @@ pub fn play(
     if has_hotplug(workload) && !options.hotplug {
         return Err(PlayError::Hotplug { workload: workload.name.clone() });
     }
+    if !workload.cgroups.is_empty() && !options.hotplug {
+        return Err(PlayError::Cgroups { workload: workload.name.clone() });
+    }
     let channels = channel::make_channels(workload)?;
     let stage = Stage::new(workload.nr_gates as usize)
         .map_err(|errno| PlayError::system("cannot map the memory of all tasks", errno))?;
     let requests = Requests::new(workload)
         .map_err(|errno| PlayError::system("cannot map the memory of requests", errno))?;
+    let cgroups = Cgroups::new(workload)?;
     let burner = match options.pace {
         Pace::CpuTime => Burner::measured(),
         Pace::Instructions => Burner::counting_instructions(),
@@ -128,6 +134,7 @@ pub fn play(
         stage: &stage,
         channels: &channels,
         requests: requests.as_ref(),
+        cgroups: &cgroups,
         seed: options.seed,
         burner,
         class: options.class,
@@ -162,9 +169,11 @@ pub fn play(
 /// Whether real tasks can do at all what the workload says, on whatever machine.
 ///
 /// # Errors
-/// If a task forks into an address space that it is not in, or messages cannot carry requests.
+/// If a task forks into an address space that it is not in, tasks of one address space are in more
+/// than one cgroup, or messages cannot carry requests.
 pub fn check_playable(workload: &Workload) -> Result<(), PlayError> {
     check_address_spaces(workload)?;
+    check_cgroups(workload)?;
     check_messages(workload)
 }
 

@@ -432,6 +432,12 @@ pub fn socket_pair() -> Result<(i32, i32), i32> {
     Ok((ends[0], ends[1]))
 }
 
+/// Opens a file that is there for writing; whoever is forked has it, too.
+pub fn open_to_write(path: &std::path::Path) -> Result<i32, i32> {
+    let file = std::fs::File::options().write(true).open(path);
+    file.map(std::os::fd::IntoRawFd::into_raw_fd).map_err(|error| error.raw_os_error().unwrap_or(0))
+}
+
 /// Closes a descriptor that the caller has from [`socket_pair`], or its process's parent had.
 pub fn close(descriptor: i32) {
     // SAFETY: a plain number; the caller owns it and forgets it.

@@ -614,3 +614,15 @@ fn cpus_of_this_machine_are_not_taken_down_unasked() {
     assert!(message.contains("takes CPUs of this machine down"), "{message}");
     assert!(message.contains("--on vm"), "{message}");
 }
+
+#[test]
+fn cgroups_of_this_machine_are_not_made_unasked_nor_for_threads_that_share_a_space() {
+    let text = "cgroups = [{ path = \"/one\" }, { path = \"/two\" }]\n\
+                tasks = [{ name = \"a\", cgroup = \"/one\", program = [\"exit\"] }, \
+                { name = \"b\", cgroup = \"/two\", program = [\"exit\"] }]";
+    let message = refused(&written(text)).to_string();
+    assert!(message.contains("has cgroups") && message.contains("--on vm"), "{message}");
+    let shared = text.replace("cgroup = ", "address_space = \"s\", cgroup = ");
+    let message = refused(&written(&shared)).to_string();
+    assert!(message.contains("tasks `a` and `b` share an address space"), "{message}");
+}

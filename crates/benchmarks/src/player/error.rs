@@ -34,13 +34,16 @@ pub enum Step {
     Hotplug,
     /// A task notes that a request begins or is done.
     Request,
+    /// A task goes into its cgroup.
+    Cgroup,
 }
 
 impl Step {
     /// The step with this number.
     pub(crate) fn of(number: u8) -> Option<Step> {
         use Step::*;
-        let tasks = [Nice, Affinity, Class, Memory, Fork, Send, Receive, Join, Death, Request];
+        let tasks =
+            [Nice, Affinity, Class, Cgroup, Memory, Fork, Send, Receive, Join, Death, Request];
         let own = [Group, Create, Report, Hotplug];
         own.into_iter().chain(tasks).find(|step| *step as u8 == number)
     }
@@ -54,6 +57,7 @@ impl Step {
             Step::Nice => "could not take its nice value",
             Step::Affinity => "could not take its CPUs",
             Step::Class => "could not enter its scheduling class",
+            Step::Cgroup => "could not enter its cgroup",
             Step::Memory => "got no memory for its messages",
             Step::Fork => "could not fork",
             Step::Send => "could not send",
@@ -77,6 +81,7 @@ impl Step {
             Step::Affinity => "give `cpus` that are online and allowed to this process",
             Step::Class => "the class `ext` needs a kernel with sched_ext",
             Step::Request => "a play notes some 4 million releases and ends: play less of it",
+            Step::Cgroup => "the policy may refuse it in `cgroup_prep_move`",
             Step::Memory => "send smaller messages or free memory",
             Step::Send | Step::Receive | Step::Join => "see the error's number in errno(3)",
             Step::Death => "was it killed for lack of memory? `dmesg` tells",
@@ -135,6 +140,41 @@ pub enum PlayError {
     Hotplug {
         /// The workload.
         workload: String,
+    },
+    /// It has groups of tasks, and nobody said that they may be made.
+    #[error(
+        "workload {workload} has cgroups, which are made of this machine's\n\
+         hint: play it in a virtual machine (`--on vm`), simulate it, or allow it explicitly"
+    )]
+    Cgroups {
+        /// The workload.
+        workload: String,
+    },
+    /// A group of tasks cannot be made.
+    #[error("workload {workload}: {path}: {source}\nhint: {hint}", path = path.display())]
+    Cgroup {
+        /// The workload.
+        workload: String,
+        /// What could not be made or written.
+        path: std::path::PathBuf,
+        /// The kernel's error.
+        source: io::Error,
+        /// A way out.
+        hint: &'static str,
+    },
+    /// Tasks of one address space are in more than one group.
+    #[error(
+        "workload {workload}: tasks `{one}` and `{other}` share an address space and not a cgroup; \
+         real threads are in the cgroup of their process\n\
+         hint: give both the same `cgroup`, or leave `address_space` out"
+    )]
+    CgroupOfThread {
+        /// The workload.
+        workload: String,
+        /// A task.
+        one: String,
+        /// One with another group.
+        other: String,
     },
     /// A task is bound to CPUs that are not here.
     #[error(

@@ -1,6 +1,7 @@
 //! What all tasks of a play are given.
 
 use crate::player::Class;
+use crate::player::cgroups::Cgroups;
 use crate::player::channel::Ends;
 use crate::player::pace::Burner;
 use crate::player::requests::Requests;
@@ -19,6 +20,8 @@ pub struct Setting<'a> {
     pub channels: &'a [Ends],
     /// Requests, if the workload has some.
     pub requests: Option<&'a Requests>,
+    /// Groups of tasks.
+    pub cgroups: &'a Cgroups,
     /// Seed of all draws.
     pub seed: u64,
     /// How work is done.

@@ -69,7 +69,9 @@ impl Setting<'_> {
     /// Life of an initial task in the process that the conductor has just forked for it. The
     /// first of several in one address space starts the others.
     pub fn live_as_initial(&self, task: u32) -> ! {
-        let space = self.workload.templates[self.template_of_initial(task)].address_space;
+        let kind = &self.workload.templates[self.template_of_initial(task)];
+        self.enter_cgroup(task, kind.cgroup);
+        let space = kind.address_space;
         let first = space.is_some();
         for other in task + 1..self.workload.initial.len() as u32 {
             let other_space =
@@ -82,6 +84,12 @@ impl Setting<'_> {
         let body = if first { Body::FirstThread } else { Body::Process };
         self.live(task, body, Birth::Initial);
         if first { system::exit_first_thread() } else { system::exit_process(0) }
+    }
+
+    /// Takes the calling process into a group; none is where it is.
+    fn enter_cgroup(&self, task: u32, cgroup: Option<u32>) {
+        let entered = cgroup.map_or(Ok(()), |group| self.cgroups.enter(group));
+        self.or_give_up(task, entered.map_err(|errno| (Step::Cgroup, errno)));
     }
 
     fn template_of_initial(&self, task: u32) -> usize {
@@ -175,6 +183,9 @@ impl Setting<'_> {
         system::set_name(&name_of(task));
         slot.pid.store(system::pid(), SeqCst);
         slot.tid.store(system::tid(), SeqCst);
+        if self.workload.templates[own].cgroup != self.workload.templates[inherited].cgroup {
+            self.enter_cgroup(task, self.workload.templates[own].cgroup);
+        }
         let nice = i32::from(self.workload.templates[own].nice);
         if slot.nice.swap(nice, SeqCst) != nice {
             let result = system::set_nice(nice).map_err(|errno| (Step::Nice, errno));

@@ -57,6 +57,13 @@ fn write_configuration() -> io::Result<()> {
     fs::write(format!("/boot/config-{}", status::kernel_release()), text)
 }
 
+/// Mounts the hierarchy of cgroups, which only few plays need. If it cannot be, whoever needs it
+/// says so.
+pub(super) fn mount_cgroups() {
+    const PLACE: &str = "/sys/fs/cgroup";
+    let _ = mount(Some("cgroup2"), PLACE, Some("cgroup2"), MsFlags::empty(), None::<&str>);
+}
+
 /// Switches the machine off. Does not return: if the kernel refuses, its first process ends and
 /// it panics, which ends the machine as well.
 pub(super) fn power_off() -> ! {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use benchmarks::{Class, Options, Pace};
 
+use super::init;
 use crate::job;
 use crate::records::{Play, Record};
 use crate::trace::record_play;
@@ -35,6 +36,9 @@ fn played(
     interrupted: &mut dyn FnMut() -> bool,
 ) -> Result<Play, Box<dyn Error>> {
     let workload = scenario::load_workload(&request.workload, &request.set)?;
+    if !workload.cgroups.is_empty() && std::process::id() == 1 {
+        init::mount_cgroups();
+    }
     let options = options(request, limit, loading);
     let (played, schedule) = match request.record_kib_per_cpu {
         0 => (benchmarks::play(&workload, &options, interrupted)?, None),
