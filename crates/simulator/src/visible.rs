@@ -33,14 +33,29 @@ pub struct Facts {
     pub cpu: u32,
     /// Ticks a second.
     pub hz: u32,
+    /// What a kernel was configured with by `y`: 1.
+    pub yes: u32,
     /// What a kernel's configuration does not say.
     pub zero: u64,
     /// What it costs a CPU to take a free lock that it held last.
     pub lock_ns: u64,
+    /// CPUs that a mask can hold, which a kernel was configured with.
+    pub nr_cpus_max: u64,
+    /// The release of the kernel that the simulated one is like.
+    pub version: u64,
 }
 
+/// `LINUX_KERNEL_VERSION` of Linux 7.3, the newest release whose interface is here.
+const VERSION: u64 = 7 << 16 | 3 << 8;
+
 impl Shown for Facts {
-    const PARTS: &'static [Part] = &[Part::of::<u32>(offset_of!(Facts, hz), "CONFIG_HZ")];
+    const PARTS: &'static [Part] = &[
+        Part::of::<u32>(offset_of!(Facts, hz), "CONFIG_HZ"),
+        Part::of::<u32>(offset_of!(Facts, yes), "a variable of the kernel's configuration"),
+        Part::of::<u64>(offset_of!(Facts, zero), "a variable of the kernel's configuration"),
+        Part::of::<u64>(offset_of!(Facts, nr_cpus_max), "CONFIG_NR_CPUS"),
+        Part::of::<u64>(offset_of!(Facts, version), "LINUX_KERNEL_VERSION"),
+    ];
 }
 
 /// A policy has only their numbers.
@@ -227,8 +242,10 @@ impl Visible {
         let (memory, task_bytes) = (Some(memory), width.tasks().bytes);
         let locks = Placed(placed(width.locks().begin).cast());
         let mut visible = Visible { memory, room, width, task_bytes, parts, facts, walks, locks };
-        let placed = visible.place(Facts { hz, nr_cpu_ids, ..Facts::default() });
-        visible.room.take(LINE_BYTES - size_of::<Facts>() % LINE_BYTES, 1, true);
+        let (yes, nr_cpus_max, version) = (1, width.cpus() as u64, VERSION);
+        let facts = Facts { hz, nr_cpu_ids, yes, nr_cpus_max, version, ..Facts::default() };
+        let placed = visible.place(facts);
+        visible.room.take(WALKS as usize - FACTS as usize - size_of::<Facts>(), 1, true);
         // Walks that are not open, and so have no next task.
         let none = visible.place([abi::DsqIterator::default(); WALKS_MAX]);
         assert_eq!(visible.room.address(none.address()), WALKS);

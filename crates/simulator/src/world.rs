@@ -30,11 +30,24 @@ pub fn world(width: MaskWidth) -> &'static World {
             written_fields: written_fields()
                 .map(|(offset, size)| (width.tasks(), offset as u32, size))
                 .to_vec(),
-            variables: [("CONFIG_HZ".to_owned(), FACTS + offset_of!(Facts, hz) as u64)].into(),
+            variables: VARIABLES
+                .iter()
+                .map(|&(name, offset)| (name.to_owned(), FACTS + offset as u64))
+                .collect(),
             zero: FACTS + offset_of!(Facts, zero) as u64,
         }
     })
 }
+
+/// Variables of the kernel's configuration, each with its place among the [`Facts`]: as Debian's
+/// kernels have them, but for the number of CPUs.
+const VARIABLES: [(&str, usize); 5] = [
+    ("CONFIG_HZ", offset_of!(Facts, hz)),
+    ("CONFIG_NR_CPUS", offset_of!(Facts, nr_cpus_max)),
+    ("CONFIG_NO_HZ_IDLE", offset_of!(Facts, yes)),
+    ("CONFIG_PREEMPT_RCU", offset_of!(Facts, yes)),
+    ("LINUX_KERNEL_VERSION", offset_of!(Facts, version)),
+];
 
 /// Calls whose answers policies find themselves: what is called most, by what was counted.
 fn shortcuts(width: MaskWidth) -> [(&'static str, Shortcut); 17] {

@@ -172,3 +172,28 @@ fn what_is_lacking_is_named() {
     let (text, _) = said(nested, INSERTS, "");
     assert!(text.contains("outer inside; no kernel takes it there"), "{text}");
 }
+
+#[test]
+fn what_a_kernel_was_configured_with_and_what_it_lacks_is_told() {
+    let before = "
+        extern int LINUX_KERNEL_VERSION __kconfig;
+        extern unsigned long CONFIG_NR_CPUS __kconfig;
+        extern bool CONFIG_PREEMPT_RCU __kconfig __weak;
+        extern bool CONFIG_OF_NO_KERNEL __kconfig __weak;
+        extern const char CONFIG_LOCALVERSION[64] __kconfig __weak;
+        extern int sd_llc_id __ksym __weak;
+        static void *(*const of_cpu)(const void *, u32) = (void *)153;";
+    let configured = "LINUX_KERNEL_VERSION, CONFIG_NR_CPUS, CONFIG_PREEMPT_RCU";
+    let lacking = "CONFIG_OF_NO_KERNEL, CONFIG_LOCALVERSION[0], id ? *id : -1";
+    let enqueue = format!(
+        "int *id = &sd_llc_id ? of_cpu(&sd_llc_id, 0) : NULL; \
+         scx_bpf_error(\"%x %lu %d %d %d %d\", {configured}, {lacking}); {INSERTS}"
+    );
+    let (text, _) = said(before, &enqueue, "");
+    assert_eq!(text, "scx_bpf_error (70300 1024 1 0 0 -1)");
+    let before = "
+        extern int runqueues __ksym;
+        static void *(*const of_cpu)(const void *, u32) = (void *)153;";
+    let (text, _) = said(before, &format!("if (of_cpu(&runqueues, 0)) {INSERTS}"), "");
+    assert!(text.contains("`runqueues` is not offered"), "{text}");
+}
