@@ -36,6 +36,8 @@ struct task_struct___more {
 /* What was seen of a task. */
 struct record {
 	s32 selected;
+	u64 stays;
+	u64 pcount;
 	u64 run_delay;
 	u64 computed_ns;
 };
@@ -73,14 +75,16 @@ void BPF_STRUCT_OPS(fields_enqueue, struct task_struct *p, u64 enq_flags)
 	struct record *record = record_of(p);
 	u64 stays = p->nvcsw + p->nivcsw;
 
-	EXPECT(more->thread_info.cpu == scx_bpf_task_cpu(p));
+	EXPECT((s32)more->thread_info.cpu == scx_bpf_task_cpu(p));
 	EXPECT(more->wake_cpu == scx_bpf_task_cpu(p));
 	if (record && enq_flags & SCX_ENQ_CPU_SELECTED)
 		EXPECT(more->scx.selected_cpu == record->selected);
 	if (record && enq_flags & SCX_ENQ_WAKEUP) {
-		EXPECT(more->sched_info.pcount == stays);
+		/* It ran since it woke up last. */
+		EXPECT(stays == record->stays || more->sched_info.pcount > record->pcount);
+		record->stays = stays;
+		record->pcount = more->sched_info.pcount;
 		EXPECT(more->sched_info.run_delay >= record->run_delay);
-		EXPECT(stays || !more->sched_info.run_delay);
 		record->run_delay = more->sched_info.run_delay;
 	}
 	scx_bpf_dsq_insert(p, SHARED_DSQ, 3 * NSEC_PER_MSEC, enq_flags);

@@ -1,5 +1,6 @@
-"""Goal: a task's fields and calls on it say in the simulator what they say in a kernel. Method: a
-policy compares them while it runs, and ends by the line of what is wrong; a kernel judges it, too.
+"""Goal: a task's fields, and the calls for it, are in the simulator what they are in a kernel.
+Method: policies compare them while they run, and end by the line of what is wrong; a kernel judges
+them, too.
 """
 
 from pathlib import Path
@@ -9,23 +10,27 @@ from schedlab.experiment import definition, vm
 from schedlab.experiment.cells import expand
 from schedlab.experiment.sweep import simulate_cell
 
-POLICY = str(Path(__file__).resolve().parents[1] / "interface" / "fields.bpf.c")
-ASKED = {"policies": [POLICY], "workload": "hackbench", "with": {"groups": "1", "loops": "2"}}
+INTERFACE = Path(__file__).resolve().parents[1] / "interface"
+POLICIES = ("fields", "custody")
+ASKED = {"workload": "hackbench", "with": {"groups": "1", "loops": "2"}}
 
 
-def cell_of(**where):
-    [cell] = expand(definition.build(ASKED | where))
+def cell_of(policy, **where):
+    policies = [str(INTERFACE / f"{policy}.bpf.c")]
+    [cell] = expand(definition.build(ASKED | {"policies": policies} | where))
     return cell
 
 
-def test_a_simulated_kernels_tasks_say_so():
-    outcome = simulate_cell(cell_of(machine=["osdl-4"]), strict=True)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_simulated_kernels_tasks_say_so(policy):
+    outcome = simulate_cell(cell_of(policy, machine=["osdl-4"]), strict=True)
     assert outcome.fault is None
     assert outcome.result["error"] is None
 
 
 @pytest.mark.qemu
-def test_a_real_kernels_tasks_say_so():
-    outcome = vm.measure_cell(cell_of(vm=definition.VmChoice(None, ("2",), False)))
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_real_kernels_tasks_say_so(policy):
+    outcome = vm.measure_cell(cell_of(policy, vm=definition.VmChoice(None, ("2",), False)))
     assert outcome.fault is None
     assert outcome.result["error"] is None

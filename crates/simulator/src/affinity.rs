@@ -10,6 +10,7 @@ use crate::flags;
 use crate::observation::{Allowed, Event};
 use crate::operations::Operation;
 use crate::place::{Place, TaskId};
+use crate::queues::Stranded;
 
 impl Core<'_> {
     // ---- changing a mask --------------------------------------------------------------------
@@ -85,7 +86,12 @@ impl Core<'_> {
                 self.call_for(Operation::Dequeue, task, deq_flags);
                 self.tasks.move_to(task, Place::Moving);
             }
-            Place::Queued(_) => self.unqueue(task),
+            Place::Queued(index) => {
+                if self.queues.is_own(index) {
+                    self.call_for(Operation::Dequeue, task, deq_flags);
+                }
+                self.unqueue(task);
+            }
             place => unreachable!("{} does not wait: {place:?}", self.tasks.label(task)),
         }
     }
@@ -102,8 +108,8 @@ impl Core<'_> {
     }
 
     /// Moves those who came into the own queue of a CPU that is gone: a kernel's CPU waits for the
-    /// last of its tasks before it goes. Operations of the policy that belong to that wait for the
-    /// end of a walk, and of the operation that runs.
+    /// last of its tasks before it goes. Tells the policy whom it has no longer in custody. What of
+    /// its operations belongs to that waits for the end of a walk, and of the operation that runs.
     #[inline]
     pub fn push_stranded(&mut self) {
         while self.queues.has_stranded() && self.policy.code().is_some() {
@@ -113,7 +119,14 @@ impl Core<'_> {
 
     #[cold]
     fn push_all_stranded(&mut self) {
-        for task in self.queues.take_stranded() {
+        for stranded in self.queues.take_stranded() {
+            let task = match stranded {
+                Stranded::OnGoneCpu(task) => task,
+                Stranded::OutOfCustody(task) => {
+                    self.call_dequeue_of_dispatched(task);
+                    continue;
+                }
+            };
             let from = self.tasks.seen(task).cpu as usize;
             if self.tasks.state(task).place == Place::Queued(self.queues.local(from)) {
                 self.push_away(task, from);

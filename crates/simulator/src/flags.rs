@@ -18,16 +18,20 @@ pub const ENQ_PREEMPT: u64 = 1 << 32;
 pub const ENQ_LAST: u64 = 1 << 41;
 /// The task goes to sleep.
 pub const DEQ_SLEEP: u64 = 1 << 0;
-/// The task goes only for as long as it is changed: `DEQUEUE_SAVE | DEQUEUE_NOCLOCK`.
-pub const DEQ_CHANGE: u64 = 1 << 1 | 1 << 3;
+/// The task leaves for another reason than sleep.
+pub const DEQ_SCHED_CHANGE: u64 = 1 << 33;
+/// It goes only for as long as it is changed: `DEQUEUE_SAVE | DEQUEUE_NOCLOCK`.
+pub const DEQ_CHANGE: u64 = 1 << 1 | 1 << 3 | DEQ_SCHED_CHANGE;
 /// It comes back after that: `ENQUEUE_RESTORE | ENQUEUE_NOCLOCK`.
 pub const ENQ_CHANGE: u64 = 1 << 1 | 1 << 3;
 /// The task leaves its CPU's run queue for another's: `DEQUEUE_NOCLOCK`.
-pub const DEQ_MIGRATED: u64 = 1 << 3;
+pub const DEQ_MIGRATED: u64 = 1 << 3 | DEQ_SCHED_CHANGE;
 /// It comes to that: `ENQUEUE_MIGRATED`.
 pub const ENQ_MIGRATED: u64 = 1 << 6;
-/// The task changes its scheduler: `DEQUEUE_SAVE | DEQUEUE_MOVE`, the same for `ENQUEUE_`.
-pub const CHANGE_CLASS: u64 = 1 << 1 | 1 << 2;
+/// The task leaves its scheduler: `DEQUEUE_SAVE | DEQUEUE_MOVE`.
+pub const DEQ_CLASS: u64 = 1 << 1 | 1 << 2 | DEQ_SCHED_CHANGE;
+/// It comes to another: `ENQUEUE_RESTORE | ENQUEUE_MOVE`.
+pub const ENQ_CLASS: u64 = 1 << 1 | 1 << 2;
 /// `SCX_TASK_QUEUED`: the task is runnable.
 pub const TASK_QUEUED: u32 = 1 << 0;
 /// `SCX_OPS_ENQ_LAST`

@@ -121,6 +121,15 @@ impl Core<'_> {
         self.call_for(Operation::ExitTask, task, arguments);
     }
 
+    /// `ops.dequeue` of a task that has left the policy's custody. Older releases of Linux have no
+    /// such call, and so it takes no time of its own.
+    pub fn call_dequeue_of_dispatched(&mut self, task: TaskId) {
+        let Some(function) = self.policy.operation(Operation::Dequeue) else { return };
+        let context = self.policy.end();
+        self.run_free_operation(Operation::Dequeue, function, self.shown_task(task));
+        self.policy.begin(context);
+    }
+
     /// `ops.set_weight`
     pub fn call_set_weight(&mut self, task: TaskId) {
         let weight = self.tasks.seen(task).scx.weight;

@@ -21,6 +21,18 @@ impl Core<'_> {
         c: u64,
     ) -> u64 {
         self.open(operation);
+        self.run_opened(function, a, b, c)
+    }
+
+    /// The same of one that takes a word, and no time beyond what it calls.
+    #[cold]
+    pub fn run_free_operation(&mut self, operation: Operation, function: Function, a: u64) -> u64 {
+        self.open_free(operation);
+        self.run_opened(function, a, 0, 0)
+    }
+
+    #[inline(always)]
+    fn run_opened(&mut self, function: Function, a: u64, b: u64, c: u64) -> u64 {
         let mut linked = self.policy.take_code();
         *linked.arguments = [a, b, c];
         let at = self.visible.room.address(linked.arguments.address());
@@ -98,6 +110,12 @@ impl Core<'_> {
     #[inline]
     fn open(&mut self, operation: Operation) {
         self.charge(Spent::Scheduler, self.cpus.costs().hook_ns);
+        self.open_free(operation);
+    }
+
+    /// Opens this kernel to calls from the policy.
+    #[inline]
+    fn open_free(&mut self, operation: Operation) {
         self.policy.given.operation = operation;
         if self.queues.has_walks() {
             self.end_walks();

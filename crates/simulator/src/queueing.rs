@@ -7,8 +7,10 @@ use crate::dispatch_queue::{
 };
 use crate::failure::FailureKind;
 use crate::flags;
+use crate::operations::Operation;
 use crate::place::{Place, TaskId};
 use crate::policy_state::Insertion;
+use crate::queues::Stranded;
 
 impl Core<'_> {
     /// Puts a task that is in no queue where the policy said; `local_cpu` is the CPU that
@@ -160,7 +162,7 @@ impl Core<'_> {
     fn entered_local(&mut self, cpu: usize, task: TaskId, enq_flags: u64) {
         self.tasks.seen_mut(task).cpu = cpu as i32;
         if self.cpus[cpu].activity == Activity::Offline {
-            return self.queues.strand(task);
+            return self.queues.strand(Stranded::OnGoneCpu(task));
         }
         match self.cpus[cpu].current {
             None => {
@@ -173,6 +175,18 @@ impl Core<'_> {
                 self.resched(cpu);
             }
             Some(_) => {}
+        }
+    }
+
+    /// A task that was in the policy's custody, or in a queue of its own, is in another queue now.
+    /// If that is the kernel's, the policy is to hear of it (`task_leave_custody`).
+    #[inline]
+    pub fn left_custody(&mut self, task: TaskId) {
+        if self.policy.has(Operation::Dequeue)
+            && let Place::Queued(index) = self.tasks.state(task).place
+            && !self.queues.is_own(index)
+        {
+            self.queues.strand(Stranded::OutOfCustody(task));
         }
     }
 
@@ -238,11 +252,11 @@ impl Core<'_> {
     /// Moves the first task of a queue that may run on the active CPU to that CPU's own queue
     /// (`consume_dispatch_q`).
     #[inline]
-    pub fn move_first_to_local(&mut self, index: u32) -> bool {
-        self.queues.get(index).len() > 0 && self.move_first_allowed(index)
+    pub fn move_first_to_local(&mut self, index: u32) -> Option<TaskId> {
+        if self.queues.get(index).len() > 0 { self.move_first_allowed(index) } else { None }
     }
 
-    fn move_first_allowed(&mut self, index: u32) -> bool {
+    fn move_first_allowed(&mut self, index: u32) -> Option<TaskId> {
         let cpu = self.here();
         self.lock_queue(index);
         let (found, steps) = self.first_allowed(index, cpu);
@@ -253,9 +267,8 @@ impl Core<'_> {
             None => {}
         }
         self.unlock_queue(index);
-        let Some(task) = found else { return false };
-        self.push(self.queues.local(cpu), task, 0, false);
-        true
+        self.push(self.queues.local(cpu), found?, 0, false);
+        found
     }
 
     /// The first task of a queue that is not empty that may run on a CPU, and how many were looked

@@ -17,14 +17,23 @@ pub struct Queues {
     nr_insertions: u64,
     /// Those whose locks walks of the policy's hold now, innermost last.
     walked: Vec<u32>,
-    /// Tasks that came into the own queue of a CPU that is gone.
-    stranded: Vec<TaskId>,
+    /// Tasks of which the policy is to hear when its operation is over.
+    stranded: Vec<Stranded>,
     nr_cpus: usize,
     nr_nodes: usize,
     /// Indices of the policy's queues with small numbers.
     small: Vec<u32>,
     /// Indices of the policy's other queues.
     large: BTreeMap<u64, u32>,
+}
+
+/// Why the policy is to hear of a task that came into a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stranded {
+    /// It is the own queue of a CPU that is gone: the task has to be pushed away.
+    OnGoneCpu(TaskId),
+    /// It has left the policy's custody.
+    OutOfCustody(TaskId),
 }
 
 const SMALL_IDS: u64 = 4096;
@@ -112,6 +121,11 @@ impl Queues {
     /// The node whose global queue has this index.
     pub fn node_of(&self, index: u32) -> usize {
         index as usize - self.nr_cpus
+    }
+
+    /// Whether the queue with this index is one of the policy's.
+    pub fn is_own(&self, index: u32) -> bool {
+        index as usize >= self.nr_cpus + self.nr_nodes
     }
 
     /// The CPU whose own queue has this index.
@@ -224,10 +238,9 @@ impl Queues {
         self.walked.iter().rev().find(goes_over).copied()
     }
 
-    /// A task came into the own queue of a CPU that is gone: it has to be pushed away, but not
-    /// during a walk.
-    pub fn strand(&mut self, task: TaskId) {
-        self.stranded.push(task);
+    /// The policy is to hear of a task, but not during a walk.
+    pub fn strand(&mut self, stranded: Stranded) {
+        self.stranded.push(stranded);
     }
 
     /// Whether there are such tasks and no walk is open.
@@ -237,7 +250,7 @@ impl Queues {
     }
 
     /// Those tasks.
-    pub fn take_stranded(&mut self) -> Vec<TaskId> {
+    pub fn take_stranded(&mut self) -> Vec<Stranded> {
         std::mem::take(&mut self.stranded)
     }
 }

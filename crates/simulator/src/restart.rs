@@ -75,7 +75,7 @@ impl Core<'_> {
     fn withdraw(&mut self, task: TaskId) {
         let is_runnable = match self.tasks.state(task).place {
             Place::Custody | Place::Queued(_) => {
-                self.take_out(task, flags::CHANGE_CLASS);
+                self.take_out(task, flags::DEQ_CLASS);
                 true
             }
             Place::Running(cpu) => {
@@ -86,7 +86,7 @@ impl Core<'_> {
             _ => false,
         };
         if is_runnable {
-            self.call_for(Operation::Quiescent, task, flags::CHANGE_CLASS);
+            self.call_for(Operation::Quiescent, task, flags::DEQ_CLASS);
             self.tasks.seen_mut(task).scx.flags &= !flags::TASK_QUEUED;
         }
         self.call_for(Operation::Disable, task, 0);
@@ -154,10 +154,10 @@ impl Core<'_> {
             self.tasks.seen_mut(task).cpu = self.allowed_or_fallback(task, home) as i32;
         }
         self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;
-        self.call_for(Operation::Runnable, task, flags::CHANGE_CLASS);
+        self.call_for(Operation::Runnable, task, flags::ENQ_CLASS);
         match place {
             Place::Moving => {
-                self.enqueue(task, flags::CHANGE_CLASS);
+                self.enqueue(task, flags::ENQ_CLASS);
                 self.push_stranded();
             }
             _ => drop(self.call_for(Operation::Running, task, 0)),

@@ -215,9 +215,7 @@ impl Core<'_> {
         let local = self.queues.local(cpu);
         if self.queues.get(local).len() == 0 {
             let global = self.queues.global(self.cpus.node(cpu));
-            if !self.move_first_to_local(global) {
-                return None;
-            }
+            self.move_first_to_local(global)?;
         }
         Some(self.unqueue_first(local))
     }
@@ -240,6 +238,7 @@ impl Core<'_> {
                 self.charge(Spent::LockWait, since_ns.saturating_sub(self.now_ns()));
                 self.tasks.move_to(insertion.task, Place::Moving);
                 self.insert(insertion, cpu);
+                self.left_custody(insertion.task);
                 self.push_stranded();
             }
         }

@@ -247,7 +247,12 @@ fn enumerations(all: &mut Structures) {
             ("SCX_ENQ_LAST", 1 << 41),
         ],
     );
-    all.enumeration("scx_deq_flags", &[("SCX_DEQ_SLEEP", 1), ("SCX_DEQ_CORE_SCHED_EXEC", 1 << 32)]);
+    let dequeues = [
+        ("SCX_DEQ_SLEEP", 1),
+        ("SCX_DEQ_CORE_SCHED_EXEC", 1 << 32),
+        ("SCX_DEQ_SCHED_CHANGE", crate::flags::DEQ_SCHED_CHANGE as i64),
+    ];
+    all.enumeration("scx_deq_flags", &dequeues);
     let wakes = [
         ("SCX_WAKE_FORK", crate::flags::WAKE_FORK as i64),
         ("SCX_WAKE_TTWU", crate::flags::WAKE_TTWU as i64),

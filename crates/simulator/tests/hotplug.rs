@@ -60,6 +60,7 @@ fn of_a_task_that_sleeps_only_the_mask_changes() {
         "set_cpumask t 10",
         "runnable t 1", // Bound to one CPU: select_cpu is not asked.
         "enqueue t 1 on 0",
+        "dequeue t 0",
         "running t on 0",
     ];
     assert_in_a_row(&lines, &expected);
@@ -76,11 +77,14 @@ affinity = [{ at = "3ms", task = "w", cpus = [0] }]
 #[test]
 fn a_task_that_waits_is_queued_again_and_then_moved() {
     let expected = [
+        "dequeue w 10", // A queue of the policy's is in its custody, too.
         "quiescent w 10",
         "set_cpumask w 10",
         "runnable w 10",
         "enqueue w 10 on 1",
+        "dequeue w 8",
         "enqueue w 64 on 0",
+        "dequeue w 0",
         "running w on 0",
     ];
     let (result, lines) = told(WAITER, &[]);
@@ -98,6 +102,7 @@ fn a_policy_that_keeps_the_waiting_to_itself_is_asked_for_them() {
         "enqueue w 10 on 1",
         "dequeue w 8",
         "enqueue w 64 on 0",
+        "dequeue w 0",
         "running w on 0",
     ];
     let (_, lines) = told(WAITER, &[("holds", 1)]);
@@ -121,6 +126,7 @@ program = [{ run = "1ms" }, { affinity = [1] }, { run = "1ms" }]
         "running t on 0",
         "stopping t 1",
         "enqueue t 64 on 1", // The rest of its slice had put it back without asking.
+        "dequeue t 0",
         "running t on 1",
     ];
     assert_in_a_row(&lines, &expected);
@@ -170,6 +176,7 @@ fn tasks_of_a_cpu_that_goes_are_pushed_away_one_by_one() {
     let expected = [
         "stopping b 1",
         "cpu_offline 1, online 11", // It counts as online until its tasks are gone.
+        "dequeue c 0",
         "running b on 1",
         "stopping b 1",
         "enqueue b 64 on 0",
@@ -204,6 +211,7 @@ hotplug = [
         "set_cpumask t 11",
         "runnable t 10",
         "enqueue t 64 on 0",
+        "dequeue t 0",
         "running t on 0",
         "cpu_online 1, online 11",
     ];

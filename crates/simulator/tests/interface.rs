@@ -125,3 +125,32 @@ fn fields_of_a_task_say_what_a_kernels_do() {
 fn an_arena_answers_as_a_kernels() {
     ask("tests/interface/arena.bpf.c");
 }
+
+/// Tasks that wait and tasks that run change their CPUs meanwhile.
+#[test]
+fn a_policy_hears_of_each_task_that_it_has_no_longer() {
+    ask("tests/interface/custody.bpf.c");
+    let text = r#"
+        [[tasks]]
+        name = "t"
+        count = 12
+        program = [{ repeat = 40, do = [
+            { affinity = [0] }, { run = "2ms" }, { affinity = [1] }, { run = "3ms" },
+            { sleep = "1ms" }, { affinity = "all" },
+        ] }]
+        [[tasks]]
+        name = "told"
+        count = 4
+        program = [{ run = "100ms" }]
+        [[affinity]]
+        at = "50ms"
+        task = "told"
+        cpus = [1]
+        [[affinity]]
+        at = "80ms"
+        task = "told"
+        cpus = [0]"#;
+    let policy = compile("tests/interface/custody.bpf.c");
+    let result = attempt(&policy, &machine(2, 1000), &parsed(text), 1);
+    assert_eq!(result.status, Status::Completed, "{:?}", result.error);
+}

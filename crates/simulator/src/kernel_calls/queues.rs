@@ -118,7 +118,13 @@ impl Core<'_> {
         }
         self.flush_buffer();
         match self.queues.find(id) {
-            Some(index) if id & BUILTIN == 0 => self.move_first_to_local(index),
+            Some(index) if id & BUILTIN == 0 => {
+                let moved = self.move_first_to_local(index);
+                if let Some(task) = moved {
+                    self.left_custody(task);
+                }
+                moved.is_some()
+            }
             _ => {
                 let message = format!("invalid DSQ ID {id:#018x}{}", way_to_queue(id));
                 self.fail(FailureKind::BadQueue, message);
@@ -185,6 +191,7 @@ impl Core<'_> {
         entity.slice = walk.pending_slice.unwrap_or(entity.slice);
         entity.dsq_vtime = walk.pending_vtime.unwrap_or(entity.dsq_vtime);
         self.push(to, task, flags, by_vtime);
+        self.left_custody(task);
         true
     }
 

@@ -44,7 +44,7 @@ void BPF_STRUCT_OPS(told_enqueue, struct task_struct *p, u64 enq_flags)
 
 void BPF_STRUCT_OPS(told_dequeue, struct task_struct *p, u64 deq_flags)
 {
-	bpf_printk("dequeue %s %llu", p->comm, deq_flags);
+	bpf_printk("dequeue %s %u", p->comm, (u32)deq_flags);
 	if (*held_by(scx_bpf_task_cpu(p)) == p->pid)
 		*held_by(scx_bpf_task_cpu(p)) = 0;
 }
@@ -82,7 +82,7 @@ void BPF_STRUCT_OPS(told_stopping, struct task_struct *p, bool runnable)
 
 void BPF_STRUCT_OPS(told_quiescent, struct task_struct *p, u64 deq_flags)
 {
-	bpf_printk("quiescent %s %llu", p->comm, deq_flags);
+	bpf_printk("quiescent %s %u", p->comm, (u32)deq_flags);
 }
 
 void BPF_STRUCT_OPS(told_set_cpumask, struct task_struct *p, const struct cpumask *cpumask)
