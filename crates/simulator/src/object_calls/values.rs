@@ -1,6 +1,6 @@
 //! Calls on maps, timers, locks and memory.
 
-use super::{Calling, at, function, groups, refused, some_task, task, writable};
+use super::{Calling, at, function, groups, refused, task, writable};
 use crate::abi::STORAGE_MAX;
 use crate::dispatch_queue;
 use crate::failure::FailureKind;
