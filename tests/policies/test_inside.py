@@ -6,11 +6,14 @@ was read line by line; `INSIDE=write pytest tests/policies/test_inside.py` write
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
 import schedlab as sl
 from schedlab.errors import SchedlabError
+from schedlab.experiment import definition, vm
+from schedlab.experiment.cells import expand
 
 HERE = Path(__file__).resolve().parent
 POLICY = str(HERE.parent / "interface" / "dumps.bpf.c")
@@ -23,8 +26,21 @@ def failing(tmp_path):
     """The same policy, which gives up at its tenth task."""
     path = tmp_path / "failing.bpf.c"
     gives_up = 'if (all.enqueued == 10)\n\t\tscx_bpf_error("the tenth");\n\tlast_queue ='
-    path.write_text(Path(POLICY).read_text().replace("last_queue =", gives_up, 1))
+    text = Path(POLICY).read_text().replace("last_queue =", gives_up, 1)
+    # A kernel tells its loader by a record of the policy's.
+    record = "{ UEI_RECORD(uei, info); }"
+    leaves = (
+        f"UEI_DEFINE(uei);\nvoid BPF_STRUCT_OPS(leaves, struct scx_exit_info *info)\n{record}\n"
+    )
+    ops = "SCX_OPS_DEFINE(dumps_ops, "
+    path.write_text(text.replace(ops, f"{leaves}{ops}.exit = (void *)leaves, "))
     return path
+
+
+def said(dump):
+    """The lines that the policy's operations add to a dump, without their numbers."""
+    states = re.sub(r"\d+", "N", dump.partition("Dispatch queues")[0])
+    return set(re.findall(r"^\n((?:.*enqueued|  +(?:switches|wakeups)).*)\n", states, re.M))
 
 
 def test_a_state_is_printed_as_it_was_read(command):
@@ -64,6 +80,23 @@ def test_a_run_that_fails_tells_its_state_after_the_cause(command, failing):
     assert " triggered exit kind 1025 on CPU " in whole.stdout
     assert "switches: BPF_MAP_TYPE_PERCPU_ARRAY" in whole.stdout
     assert not [line for line in whole.stderr.splitlines() if line.startswith("|")]
+
+
+SAID = {"N enqueued, kind N, N waiting", "  switches=N", "    wakeups=N"}
+
+
+def test_what_a_policy_says_stands_where_a_kernel_has_it(command, failing):
+    done = command("run", str(failing), *SCENARIO, "--dump-at", "end")
+    assert said(done.stdout) == SAID
+
+
+@pytest.mark.qemu
+def test_a_kernel_has_it_there(failing):
+    asked = {"policies": [str(failing)], "workload": "hackbench", "with": {"groups": "1"}}
+    [cell] = expand(definition.build(asked | {"vm": definition.VmChoice(None, ("2",), False)}))
+    error = vm.measure_cell(cell).result["error"]
+    assert error["kind"] == "ejected"
+    assert said(error["evidence"]) == SAID
 
 
 def test_a_time_behind_the_end_is_told(command):
@@ -108,6 +141,7 @@ def test_a_notebook_has_a_frame_and_a_curve_of_it():
     frame = run.watched()
     assert list(frame) == ["expression", "at_ns", "value"]
     assert frame["at_ns"].is_monotonic_increasing
+    assert 40_000_000 < frame["at_ns"].max() <= 50_000_000
     last = frame.groupby("expression")["value"].last()
     assert last["all.enqueued"] >= last["by_pid[2].enqueued"] > 0
     # An entry that is not there yet has no number.
