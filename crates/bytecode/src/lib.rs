@@ -41,8 +41,7 @@ pub use kernel_names::{kernel_call_name, kernel_calls, map_kind_name};
 pub use link::{Addresses, World};
 pub use maps::{
     KEY_BYTES_MAX, Key, LOCKS_MAX, MapView, Maps, STORAGES_BEGIN, TimerCall, UnknownMap, arena_of,
-    array_token,
-    errno, kind, tokens,
+    array_token, errno, kind, tokens,
 };
 pub use memory::{FRAME_BYTES, FRAMES_MAX, Full, Layout, MEMORY_BEGIN, Memory};
 pub use notes::{FieldRelocation, Line, Notes, Question};
