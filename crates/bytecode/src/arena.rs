@@ -10,15 +10,13 @@
 
 mod free;
 
-use crate::instruction::Size;
+use crate::instruction::{ARENA_UPPER, Size};
 use crate::mapping::mapped;
 use free::Free;
 use memmap2::MmapMut;
 use std::ops::Range;
 
-/// The upper half of the addresses by which a program reaches into an arena.
-pub(crate) const ARENA_UPPER: u32 = 0xd000_0000;
-/// The first of these addresses.
+/// The first of the addresses by which a program reaches into an arena.
 pub(crate) const ARENA_BEGIN: u64 = (ARENA_UPPER as u64) << 32;
 /// Bytes of a page, as a power of two.
 pub(crate) const PAGE_BITS: u32 = 12;
@@ -99,10 +97,12 @@ impl Arena {
         self.user_begin
     }
 
-    /// Puts variables on the last pages; the address of the first, or `None` if there is no room.
+    /// Puts so many bytes of variables, the first of which are these and the others 0, on the last
+    /// pages; the address of the first, or `None` if there is no room.
     /// Source: libbpf, `bpf_object__load`, of 7.3; it put them on the first pages before.
-    pub fn place(&mut self, bytes: &[u8]) -> Option<u64> {
-        let pages = u32::try_from((bytes.len() as u64).div_ceil(PAGE_BYTES)).ok()?;
+    pub fn place(&mut self, wanted: usize, bytes: &[u8]) -> Option<u64> {
+        assert!(bytes.len() <= wanted, "{} bytes are to be {wanted}", bytes.len());
+        let pages = u32::try_from((wanted as u64).div_ceil(PAGE_BYTES)).ok()?;
         let first = self.pages.checked_sub(pages).filter(|&first| self.put(first, pages))?;
         let begin = self.address(first);
         let at = begin as u32 as usize;

@@ -26,8 +26,8 @@ pub enum ObjectError {
     Types(#[from] BtfError),
     #[error("section {section} has a size that is no multiple of 8 bytes")]
     Slots { section: String },
-    #[error("its code and variables have more than {most} bytes; section {section} has {bytes}")]
-    Bytes { section: String, bytes: u64, most: u64 },
+    #[error("its {what} have more than {most} bytes; section {section} has {bytes}")]
+    Bytes { what: &'static str, section: String, bytes: u64, most: u64 },
     #[error("function {name} has no instructions")]
     Empty { name: String },
     #[error("function {name} does not lie in its section, or overlaps another")]

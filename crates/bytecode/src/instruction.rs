@@ -233,6 +233,9 @@ pub enum Instruction {
     Missing,
 }
 
+/// The upper half that a cast gives an address by which a program reaches into an arena.
+pub(crate) const ARENA_UPPER: u32 = 0xd000_0000;
+
 /// Why eight bytes are no instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]

@@ -26,9 +26,10 @@ type Symbol<'a> = ElfSymbol64<'a, 'a, LittleEndian>;
 
 /// Sections and symbols that an object may have.
 const ITEMS_MAX: usize = 100_000;
-/// Bytes of code and variables that an object may have, those that take no room in its file
-/// included.
-const BYTES_MAX: u64 = 1 << 26;
+/// Bytes that an object may have, and of what. Variables that are 0 take no room in its file, nor
+/// here before they are written.
+const BYTES_MAX: [(u64, &str); 2] =
+    [(1 << 26, "code and variables"), (1 << 30, "variables that are 0")];
 /// Bytes of a symbol's name. Source: Linux, include/linux/kallsyms.h, `KSYM_NAME_LEN`.
 const NAME_BYTES_MAX: usize = 512;
 
@@ -295,12 +296,16 @@ struct Reading<'a> {
 
 impl<'a> Reading<'a> {
     fn sections(&mut self, object: &mut Object) -> Result<(), ObjectError> {
-        let mut left = BYTES_MAX;
+        let mut left = BYTES_MAX.map(|(most, _)| most);
         for section in self.file.sections() {
             let name = section.name()?;
             let has_variables = variables_are_read_only(name).is_some() || has_tables(name);
             if section.kind() == SectionKind::Text || has_variables {
-                left = left.checked_sub(section.size()).ok_or_else(|| too_long(&section))?;
+                let is_zero =
+                    variables_are_read_only(name) == Some(false) && section.file_range().is_none();
+                let left = &mut left[usize::from(is_zero)];
+                *left =
+                    left.checked_sub(section.size()).ok_or_else(|| too_long(&section, is_zero))?;
             }
             if section.kind() == SectionKind::Text {
                 if section.size() == 0 {
@@ -563,9 +568,10 @@ fn bytes_or_zeros(section: &Section<'_>) -> Result<Vec<u8>, ObjectError> {
     Ok(vec![0; section.size() as usize])
 }
 
-fn too_long(section: &Section<'_>) -> ObjectError {
+fn too_long(section: &Section<'_>, is_zero: bool) -> ObjectError {
     let name = section.name().unwrap_or_default().to_owned();
-    ObjectError::Bytes { section: name, bytes: section.size(), most: BYTES_MAX }
+    let (most, what) = BYTES_MAX[usize::from(is_zero)];
+    ObjectError::Bytes { what, section: name, bytes: section.size(), most }
 }
 
 fn section_bytes<'a>(file: &File<'a>, name: &str) -> Result<Option<&'a [u8]>, ObjectError> {

@@ -128,8 +128,8 @@ fn pages_are_taken_where_they_fit_best_and_given_back_as_zeros() {
     assert_eq!(arena.allocate(0, 3), at(5));
     // Beyond its end are none.
     assert_eq!(arena.give_back(at(15), 9), 1);
-    assert_eq!(arena.place(&[1; PAGE as usize + 1]), None);
-    assert_eq!(arena.place(&[1; 8]), Some(at(15)));
+    assert_eq!(arena.place(PAGE as usize + 1, &[1]), None);
+    assert_eq!(arena.place(PAGE as usize, &[1; 8]), Some(at(15)));
     let mut huge = Arena::new(0, 1 << 20);
     assert_eq!(huge.allocate(0, (1 << 18) + 1), 0);
     assert_ne!(huge.allocate(0, 1 << 18), 0);

@@ -113,9 +113,9 @@ impl Policy {
         let bytes = fs::read(path).map_err(io)?;
         let broken = |reason: String| PolicyError::NoObject { path: path.to_owned(), reason };
         let object = Object::read(&bytes).map_err(|error| match error {
-            ObjectError::Bytes { section, bytes, most } => {
+            ObjectError::Bytes { what, section, bytes, most } => {
                 let most_mib = most >> 20;
-                PolicyError::ObjectSize { policy: name.to_owned(), section, bytes, most_mib }
+                PolicyError::ObjectSize { policy: name.to_owned(), what, section, bytes, most_mib }
             }
             ObjectError::Empty { name: function } => {
                 PolicyError::NoCode { policy: name.to_owned(), function }

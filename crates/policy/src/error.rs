@@ -136,13 +136,15 @@ pub enum PolicyError {
 
     /// Its object is too large.
     #[error(
-        "policy {policy}: its code and variables have more than {most_mib} MiB; section {section} \
-         has {bytes} bytes\nhint: make its arrays smaller: schedlab takes {most_mib} MiB of code \
-         and variables, in the simulator and on the way to a kernel"
+        "policy {policy}: its {what} have more than {most_mib} MiB; section {section} has {bytes} \
+         bytes\nhint: make its arrays smaller: schedlab takes {most_mib} MiB of {what}, in the \
+         simulator and on the way to a kernel"
     )]
     ObjectSize {
         /// The policy's name.
         policy: String,
+        /// What it has too much of.
+        what: &'static str,
         /// The section that is too much.
         section: String,
         /// Its size in bytes.

@@ -281,13 +281,20 @@ fn a_kind_of_map_that_is_not_here_is_answered_with_those_that_are() {
 
 #[test]
 fn an_object_that_is_too_large_is_told_how_large_one_may_be() {
-    let text = format!("{COUNTING}char large[65 << 20];\n");
     let workshop = Workshop::new();
-    let error = workshop.build("counting", &text).unwrap_err();
-    assert!(matches!(error, PolicyError::ObjectSize { .. }), "{error}");
-    let error = error.to_string();
-    assert!(error.contains("section .bss has 68157448 bytes\nhint: make its arrays"), "{error}");
+    let refused = |more: &str| {
+        let error = workshop.build("counting", &format!("{COUNTING}{more}\n")).unwrap_err();
+        assert!(matches!(error, PolicyError::ObjectSize { .. }), "{error}");
+        error.to_string()
+    };
+    let error = refused("char large[65 << 20] = {1};");
+    assert!(error.contains("section .data has 68157440 bytes\nhint: make its arrays"), "{error}");
     assert!(error.contains("schedlab takes 64 MiB of code and variables"), "{error}");
+    // What is 0 takes no room before it is written.
+    let error = refused("char large[1 << 30];");
+    assert!(error.contains("section .bss has 1073741832 bytes\nhint: make its arrays"), "{error}");
+    assert!(error.contains("schedlab takes 1024 MiB of variables that are 0"), "{error}");
+    assert!(workshop.build("counting", &format!("{COUNTING}char large[900 << 20];\n")).is_ok());
 }
 
 #[test]

@@ -130,7 +130,7 @@ impl Linked {
         let mut data = Vec::new();
         for (section, bytes) in copy.object.data.iter().zip(&copy.data) {
             let address = if section.is_of_arena() {
-                arena.as_mut().and_then(|arena: &mut Arena| arena.place(bytes))
+                arena.as_mut().and_then(|arena: &mut Arena| arena.place(section.bytes.len(), bytes))
             } else {
                 visible.copy_to(section.bytes.len(), bytes, section.read_only)
             };

@@ -1,10 +1,9 @@
 //! What eight bytes mean.
 
 use super::{
-    Arithmetic, AtomicKind, ByteOrder, Callee, Condition, Instruction, NoInstruction, Operand,
-    Register, SLOT_BYTES, Size, Width,
+    ARENA_UPPER, Arithmetic, AtomicKind, ByteOrder, Callee, Condition, Instruction, NoInstruction,
+    Operand, Register, SLOT_BYTES, Size, Width,
 };
-use crate::arena::ARENA_UPPER;
 
 /// From which address space to which a cast is: the first one's number, and 2^16 times the
 /// other's. Source: Linux, kernel/bpf/verifier.c, of `BPF_ADDR_SPACE_CAST`.

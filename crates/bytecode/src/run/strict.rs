@@ -8,10 +8,11 @@
 use super::interpreter::{Frame, Next};
 use super::shadow::{Origin, Shadow, Touch};
 use super::{Host, MAY_GOTO_MAX, Run};
-use crate::arena::{self, ARENA_UPPER};
+use crate::arena;
 use crate::fault::{Beyond, Fault, FaultKind, Stop};
 use crate::instruction::{
-    Arithmetic, AtomicKind, Callee, Instruction, Operand, Register, Size, Width, wide_number,
+    ARENA_UPPER, Arithmetic, AtomicKind, Callee, Instruction, Operand, Register, Size, Width,
+    wide_number,
 };
 use crate::memory::FRAME_BYTES;
 use crate::program::Holding;

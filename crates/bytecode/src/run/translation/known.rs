@@ -2,9 +2,10 @@
 //!
 //! Of memory nothing is known at all: so a program cannot make any of it untrue.
 
-use crate::arena::ARENA_UPPER;
 use crate::compute;
-use crate::instruction::{Arithmetic, Instruction, Operand, Register, Width, wide_number};
+use crate::instruction::{
+    ARENA_UPPER, Arithmetic, Instruction, Operand, Register, Width, wide_number,
+};
 use crate::program::Rows;
 
 /// What a register holds.
