@@ -102,6 +102,8 @@ pub mod errno {
     pub const EAGAIN: i32 = 11;
     /// There is no room for another one.
     pub const ENOMEM: i32 = 12;
+    /// Not allowed.
+    pub const EACCES: i32 = 13;
     /// No memory there.
     pub const EFAULT: i32 = 14;
     /// Made already, or no CPU is free.

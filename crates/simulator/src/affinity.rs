@@ -6,11 +6,15 @@
 use crate::abi::OwnMask;
 use crate::core::Core;
 use crate::cpu::Activity;
+use crate::failure::FailureKind;
 use crate::flags;
 use crate::observation::{Allowed, Event};
 use crate::operations::Operation;
 use crate::place::{Place, TaskId};
 use crate::queues::Stranded;
+
+/// `SCX_REENQ_MAX_REPEAT`
+const REENQUEUES_MAX: u32 = 256;
 
 impl Core<'_> {
     // ---- changing a mask --------------------------------------------------------------------
@@ -117,6 +121,34 @@ impl Core<'_> {
         }
     }
 
+    /// Ends the run if a task is enqueued again and again, and never runs (`scx_do_enqueue_task`).
+    fn count_reenqueue(&mut self, task: TaskId) {
+        let (seen, state) = self.tasks.both_mut(task);
+        let pcount = seen.sched_info.pcount as u32;
+        let before = if state.reenqueued.1 == pcount { state.reenqueued.0 } else { 0 };
+        state.reenqueued = (before + 1, pcount);
+        if before >= REENQUEUES_MAX {
+            let label = self.tasks.label(task);
+            let message = format!("{label} reenqueued {} times without running", before + 1);
+            self.fail_about(task, FailureKind::BadCall, message);
+        }
+    }
+
+    /// Gives the policy all tasks again that are in a queue now (`reenq_user`, `reenq_local`).
+    fn enqueue_all_of(&mut self, index: u32) {
+        let tasks: Vec<TaskId> = self.queues.get(index).iter().collect();
+        for task in tasks {
+            if self.tasks.state(task).place == Place::Queued(index) {
+                self.count_reenqueue(task);
+                if self.recorder.has_failed() {
+                    return;
+                }
+                self.unqueue(task);
+                self.enqueue(task, flags::ENQ_REENQ);
+            }
+        }
+    }
+
     #[cold]
     fn push_all_stranded(&mut self) {
         for stranded in self.queues.take_stranded() {
@@ -124,6 +156,10 @@ impl Core<'_> {
                 Stranded::OnGoneCpu(task) => task,
                 Stranded::OutOfCustody(task) => {
                     self.call_dequeue_of_dispatched(task);
+                    continue;
+                }
+                Stranded::InQueue(index) => {
+                    self.enqueue_all_of(index);
                     continue;
                 }
             };

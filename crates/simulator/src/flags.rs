@@ -14,6 +14,8 @@ pub const ENQ_HEAD: u64 = 1 << 4;
 pub const ENQ_CPU_SELECTED: u64 = 1 << 10;
 /// Preempt what runs on the CPU into whose queue the task goes.
 pub const ENQ_PREEMPT: u64 = 1 << 32;
+/// The task was in a queue that is enqueued again.
+pub const ENQ_REENQ: u64 = 1 << 40;
 /// The CPU would become idle without this task.
 pub const ENQ_LAST: u64 = 1 << 41;
 /// The task goes to sleep.
@@ -38,6 +40,8 @@ pub const TASK_QUEUED: u32 = 1 << 0;
 pub const OPS_ENQ_LAST: u64 = 1 << 1;
 /// `SCX_OPS_SWITCH_PARTIAL`
 pub const OPS_SWITCH_PARTIAL: u64 = 1 << 3;
+/// `SCX_OPS_BUILTIN_IDLE_PER_NODE`
+pub const OPS_IDLE_PER_NODE: u64 = 1 << 6;
 /// `SCX_KICK_IDLE`
 pub const KICK_IDLE: u64 = 1 << 0;
 /// `SCX_KICK_PREEMPT`

@@ -16,6 +16,7 @@ mod walks;
 
 use crate::abi::Task;
 use crate::core::Core;
+use crate::dispatch_queue::LOCAL;
 use crate::failure::FailureKind;
 use crate::place::TaskId;
 use bytecode::{FaultKind, Run, Stop, Touch, Words, errno, kind};
@@ -67,6 +68,11 @@ pub const CALLS: &[(&str, Call)] = &[
         let task = run.host.task_from_pid(pid as i32);
         Ok(shown(run, task))
     }),
+    // There is one namespace of pids.
+    ("bpf_task_from_vpid", |run, [pid, ..]| {
+        let task = run.host.task_from_pid(pid as i32);
+        Ok(shown(run, task))
+    }),
     ("bpf_task_acquire", |_, [p, ..]| Ok(p)),
     ("bpf_task_release", |_, _| Ok(0)),
     ("bpf_rcu_read_lock", |_, _| Ok(0)),
@@ -87,6 +93,11 @@ pub const CALLS: &[(&str, Call)] = &[
     }),
     ("scx_bpf_dsq_insert_vtime", insert_vtime),
     ("scx_bpf_dispatch_vtime", insert_vtime),
+    ("scx_bpf_dsq_peek", |run, [id, ..]| {
+        let first = run.host.dsq_peek(id);
+        keep_place_of_failure(run);
+        Ok(shown(run, first))
+    }),
     ("scx_bpf_dsq_nr_queued", |run, [id, ..]| Ok(run.host.dsq_nr_queued(id) as u64)),
     ("scx_bpf_dsq_move_to_local___v2", move_to_local),
     ("scx_bpf_dsq_move_to_local", move_to_local),
@@ -106,6 +117,15 @@ pub const CALLS: &[(&str, Call)] = &[
         // SAFETY: as above.
         unsafe { (*some_task(run, p)?).scx.dsq_vtime = vtime };
         Ok(1)
+    }),
+    ("scx_bpf_dsq_reenq", |run, [id, flags, ..]| {
+        run.host.dsq_reenq(id, flags);
+        keep_place_of_failure(run);
+        Ok(0)
+    }),
+    ("scx_bpf_reenqueue_local___v2", |run, _| {
+        run.host.dsq_reenq(LOCAL, 0);
+        Ok(0)
     }),
     ("bpf_iter_scx_dsq_new", walks::begin),
     ("bpf_iter_scx_dsq_next", walks::next),
@@ -168,6 +188,21 @@ pub const CALLS: &[(&str, Call)] = &[
         Ok(shown(run, run.host.idle.masks().possible.bits.as_ptr()))
     }),
     ("scx_bpf_put_cpumask", |_, _| Ok(0)),
+    // Nodes.
+    ("scx_bpf_nr_node_ids", |run, _| Ok(run.host.cpus.nr_nodes() as u64)),
+    ("scx_bpf_cpu_node", |run, [cpu, ..]| Ok(run.host.cpu_node(cpu as i32) as u64)),
+    ("scx_bpf_pick_idle_cpu_node", |run, [allowed, node, flags, ..]| {
+        masks::pick_of_node(run, allowed, node as i32, flags, false)
+    }),
+    ("scx_bpf_pick_any_cpu_node", |run, [allowed, node, flags, ..]| {
+        masks::pick_of_node(run, allowed, node as i32, flags, true)
+    }),
+    ("scx_bpf_get_idle_cpumask_node", |run, [node, ..]| {
+        masks::idle_of_node(run, node as i32, |masks| &masks.idle_cpus)
+    }),
+    ("scx_bpf_get_idle_smtmask_node", |run, [node, ..]| {
+        masks::idle_of_node(run, node as i32, |masks| &masks.idle_cores)
+    }),
     // Sets of CPUs.
     ("bpf_cpumask_test_cpu", masks::test_cpu),
     ("bpf_cpumask_first", masks::first),
@@ -194,6 +229,7 @@ pub const CALLS: &[(&str, Call)] = &[
     ("bpf_cpumask_or", masks::or),
     ("bpf_cpumask_xor", masks::xor),
     ("bpf_cpumask_copy", masks::copy),
+    ("bpf_cpumask_populate", masks::populate),
     // Groups of tasks.
     ("scx_bpf_task_cgroup", groups::of),
     ("bpf_cgroup_from_id", groups::of_id),

@@ -331,6 +331,8 @@ pub struct OwnMasks {
     pub free: Vec<Placed<CpuMask>>,
     /// Those that somebody holds.
     pub used: BTreeMap<u64, Placed<CpuMask>>,
+    /// Those of nodes' idle CPUs, by node and by what they were made of. They are the machine's.
+    pub of_nodes: BTreeMap<(i32, usize), Placed<CpuMask>>,
 }
 
 impl OwnMasks {

@@ -34,6 +34,8 @@ pub enum Stranded {
     OnGoneCpu(TaskId),
     /// It has left the policy's custody.
     OutOfCustody(TaskId),
+    /// All tasks in the queue with this index are to be enqueued again.
+    InQueue(u32),
 }
 
 const SMALL_IDS: u64 = 4096;

@@ -148,6 +148,8 @@ pub struct State {
     pub cache_mark_kib: u64,
     /// Switches of that CPU when it last began there.
     pub switch_mark: u64,
+    /// How often it was enqueued again, and what `sched_info.pcount` was then.
+    pub reenqueued: (u32, u32),
     /// When it became runnable, or was put back.
     pub waiting_since_ns: u64,
     /// When the policy had taken it: nobody can dispatch it before.

@@ -126,6 +126,15 @@ fn an_arena_answers_as_a_kernels() {
     ask("tests/interface/arena.bpf.c");
 }
 
+#[test]
+fn calls_about_nodes_and_heads_of_queues_answer_as_a_kernels() {
+    ask("tests/interface/nodes.bpf.c");
+    let workload = shipped_workload("hackbench", &[("groups", "1"), ("loops", "5")]);
+    let policy = compile("tests/interface/nodes.bpf.c");
+    let result = attempt(&policy, &shipped_machine("server-96"), &workload, 1);
+    assert_eq!(result.status, Status::Completed, "{:?}", result.error);
+}
+
 /// Tasks that wait and tasks that run change their CPUs meanwhile.
 #[test]
 fn a_policy_hears_of_each_task_that_it_has_no_longer() {

@@ -9,6 +9,8 @@ use bytecode::errno;
 
 /// `SCX_PICK_IDLE_CORE`
 pub const PICK_IDLE_CORE: u64 = 1;
+/// `SCX_PICK_IDLE_IN_NODE`
+const PICK_IDLE_IN_NODE: u64 = 1 << 1;
 
 impl Core<'_> {
     fn uses_builtin_idle(&mut self) -> bool {
@@ -93,13 +95,50 @@ impl Core<'_> {
         self.claim(found).map_or(-errno::EBUSY, |cpu| cpu as i32)
     }
 
-    /// The same; where none was found, any.
+    /// The same; where none was found, or who is idle is not known, any.
     pub fn pick_any_cpu(&mut self, found: Option<usize>, any: Option<usize>) -> i32 {
-        let idle = self.pick_idle_cpu(found);
-        if idle >= 0 {
-            return idle;
+        let found = found.filter(|_| self.policy.tracks_idle());
+        self.claim(found).or(any).map_or(-errno::EBUSY, |cpu| cpu as i32)
+    }
+
+    /// `NUMA_NO_NODE` after a failure.
+    pub fn cpu_node(&mut self, cpu: i32) -> i32 {
+        let cpu = self.check_cpu(cpu, "scx_bpf_cpu_node");
+        cpu.map_or(-1, |cpu| self.cpus.node(cpu) as i32)
+    }
+
+    /// The CPUs of a node.
+    pub fn cpus_of(&self, node: usize) -> OwnMask {
+        (0..self.cpus.len()).filter(|&cpu| self.cpus.node(cpu) == node).collect()
+    }
+
+    /// The node that a call names, or a negative error number (`validate_node`). A kernel wants a
+    /// flag of the policy for it, which loaders set: strict runs do, see [`Core::forbidden`].
+    pub fn checked_node(&mut self, node: i32) -> Result<usize, i32> {
+        match usize::try_from(node) {
+            Ok(node) if node < self.cpus.nr_nodes() => Ok(node),
+            _ if node == -1 => Err(-errno::ENOENT),
+            _ => {
+                self.check_call(false, &format!("invalid node {node}"));
+                Err(-errno::EINVAL)
+            }
         }
-        any.map_or(-errno::EBUSY, |cpu| cpu as i32)
+    }
+
+    /// Claims an idle CPU, one of the node if there is such a one; with `any`, where none is idle,
+    /// takes one that is not (`scx_bpf_pick_idle_cpu_node`).
+    pub fn pick_cpu_of_node(&mut self, allowed: &CpuMask, node: i32, flags: u64, any: bool) -> i32 {
+        let node = match self.checked_node(node) {
+            Ok(node) => node,
+            Err(errno) => return errno,
+        };
+        let near = OwnMask::combined(allowed, &self.cpus_of(node), |a, b| a & b);
+        let (core_only, elsewhere) = (flags & PICK_IDLE_CORE != 0, flags & PICK_IDLE_IN_NODE == 0);
+        let far = || self.idle.find(allowed, core_only).filter(|_| elsewhere);
+        let found = self.idle.find(&near, core_only).or_else(far);
+        let wanted: &CpuMask = if elsewhere { allowed } else { &near };
+        let other = self.idle.first_of(wanted).filter(|_| any);
+        self.claim(found).or(other).map_or(-errno::EBUSY, |cpu| cpu as i32)
     }
 
     pub fn cpu_curr(&mut self, cpu: i32) -> *mut Task {

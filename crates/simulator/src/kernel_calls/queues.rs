@@ -1,12 +1,13 @@
 //! Calls on dispatch queues: insert, move, walk.
 
-use crate::abi::ITERATOR_CHUNK;
+use crate::abi::{ITERATOR_CHUNK, Task};
 use crate::core::Core;
 use crate::cpu::Spent;
 use crate::dispatch_queue::{BUILTIN, Cursor, LOCAL, LOCAL_CPU_MASK, LOCAL_ON, way_to_queue};
 use crate::failure::FailureKind;
 use crate::place::{Place, TaskId};
 use crate::policy_state::{Context, Insertion};
+use crate::queues::Stranded;
 use crate::visible::WALKS_MAX;
 use bytecode::errno;
 
@@ -108,6 +109,40 @@ impl Core<'_> {
             self.queues.find(id).filter(|_| id & BUILTIN == 0)
         };
         index.map_or(-errno::ENOENT, |index| self.queues.get(index).len() as i32)
+    }
+
+    /// The first task of a queue of the policy's; null if there is none.
+    pub fn dsq_peek(&mut self, id: u64) -> *mut Task {
+        let Some(index) = self.queues.find(id).filter(|_| id & BUILTIN == 0) else {
+            let what = if id & BUILTIN == 0 { "on non-existent" } else { "disallowed on builtin" };
+            self.fail(FailureKind::BadQueue, format!("peek {what} DSQ {id:#x}"));
+            return std::ptr::null_mut();
+        };
+        let first = self.queues.get(index).first();
+        first.map_or(std::ptr::null_mut(), |task| self.tasks.address(task))
+    }
+
+    /// The policy is to be given all tasks of a queue again, when its operation is over.
+    pub fn dsq_reenq(&mut self, id: u64, flags: u64) {
+        const ANY: u64 = 1;
+        if !self.check_call(flags & !ANY == 0, &format!("invalid SCX_REENQ flags {flags:#x}")) {
+            return;
+        }
+        let index = match id {
+            LOCAL => Some(self.queues.local(self.here())),
+            _ if id & LOCAL_ON == LOCAL_ON => {
+                let cpu = self.check_cpu((id & LOCAL_CPU_MASK) as u32, "scx_bpf_dsq_reenq");
+                cpu.map(|cpu| self.queues.local(cpu))
+            }
+            _ => self.queues.find(id).filter(|_| id & BUILTIN == 0),
+        };
+        match index {
+            Some(index) => self.queues.strand(Stranded::InQueue(index)),
+            None => {
+                let message = format!("DSQ {id:#x} cannot be enqueued again{}", way_to_queue(id));
+                self.fail(FailureKind::BadQueue, message);
+            }
+        }
     }
 
     pub fn dsq_move_to_local(&mut self, id: u64) -> bool {

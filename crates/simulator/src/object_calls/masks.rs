@@ -3,8 +3,9 @@
 use super::{Calling, at, refused};
 use crate::abi::{CpuMask, OwnMask};
 use crate::core::Core;
+use crate::idle::Masks;
 use crate::kernel_calls::cpus::PICK_IDLE_CORE;
-use bytecode::{Stop, Touch};
+use bytecode::{Stop, Touch, errno};
 
 /// Sets of its own that a policy may have at once.
 const MASKS_MAX: usize = 1 << 16;
@@ -55,6 +56,42 @@ pub(super) fn find_idle(
 /// A CPU of a set.
 pub(super) fn find_any(run: &mut Calling<'_, '_>, at: u64) -> Result<Option<usize>, Stop> {
     look_at(run, [at], |kernel, [allowed]| kernel.idle.first_of(allowed))
+}
+
+/// Claims an idle CPU of a set that is in a node, or else elsewhere; where there is none and `any`
+/// is asked for, takes any.
+pub(super) fn pick_of_node(
+    run: &mut Calling<'_, '_>,
+    at: u64,
+    node: i32,
+    flags: u64,
+    any: bool,
+) -> Result<u64, Stop> {
+    let allowed = copy_of(run, at)?;
+    Ok(run.host.pick_cpu_of_node(&allowed, node, flags, any) as u64)
+}
+
+/// The idle CPUs of a node, as they are now; none if there is no such node.
+pub(super) fn idle_of_node(
+    run: &mut Calling<'_, '_>,
+    node: i32,
+    of: impl Fn(&Masks) -> &OwnMask,
+) -> Result<u64, Stop> {
+    let kernel = &mut *run.host;
+    let (key, idle) = match kernel.checked_node(node) {
+        Ok(node) => {
+            let all = of(kernel.idle.masks());
+            (node as i32, OwnMask::combined(all, &kernel.cpus_of(node), |a, b| a & b))
+        }
+        Err(_) => (-1, OwnMask::default()),
+    };
+    // Two of each node: a policy may look at both.
+    let which = std::ptr::from_ref(of(kernel.idle.masks())).addr();
+    let masks = &mut kernel.policy.given.masks.of_nodes;
+    let place = || kernel.visible.place_mask("the mask of a node's idle CPUs");
+    let mask = masks.entry((key, which)).or_insert_with(place);
+    mask.copy(&idle);
+    Ok(kernel.visible.room.address(mask.bits.as_ptr()))
 }
 
 /// The first CPU that `words` has, in words that so many CPUs reach; their number if none.
@@ -229,6 +266,28 @@ pub(super) fn or(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop
 
 pub(super) fn xor(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     combine(run, given, |a, b| a ^ b)
+}
+
+/// Makes a set of the bits in memory, which must reach as far as the machine's CPUs.
+pub(super) fn populate(
+    run: &mut Calling<'_, '_>,
+    [to, from, bytes, ..]: [u64; 5],
+) -> Result<u64, Stop> {
+    let words = nr_cpus(run).div_ceil(64) as usize;
+    if bytes < 8 * words as u64 {
+        return Ok(-errno::EACCES as u64);
+    }
+    if !from.is_multiple_of(8) {
+        return Ok(-errno::EINVAL as u64);
+    }
+    let begin = at(run, from, 8 * words, align_of::<u64>(), Touch::Read)?.cast_const();
+    let mut mask = OwnMask::default();
+    for (number, word) in mask.bits[..words].iter_mut().enumerate() {
+        // SAFETY: so many words are there.
+        *word = unsafe { begin.cast::<u64>().add(number).read() };
+    }
+    own(run, to)?.copy(&mask);
+    Ok(0)
 }
 
 pub(super) fn copy(run: &mut Calling<'_, '_>, [to, from, ..]: [u64; 5]) -> Result<u64, Stop> {

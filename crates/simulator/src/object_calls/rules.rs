@@ -1,6 +1,7 @@
 //! What the kernel refuses of calls before it runs a program, which only strict runs ask.
 
 use crate::core::Core;
+use crate::flags::OPS_IDLE_PER_NODE;
 use crate::operations::Operation;
 use bytecode::Holding;
 
@@ -13,9 +14,12 @@ pub const HOLDINGS: &[(&str, Holding)] = &[
     ("bpf_cpumask_release", Holding::Takes),
     ("bpf_task_acquire", Holding::Gives),
     ("bpf_task_from_pid", Holding::Gives),
+    ("bpf_task_from_vpid", Holding::Gives),
     ("bpf_task_release", Holding::Takes),
     ("scx_bpf_get_idle_cpumask", Holding::Gives),
     ("scx_bpf_get_idle_smtmask", Holding::Gives),
+    ("scx_bpf_get_idle_cpumask_node", Holding::Gives),
+    ("scx_bpf_get_idle_smtmask_node", Holding::Gives),
     ("scx_bpf_put_idle_cpumask", Holding::Takes),
     ("scx_bpf_get_online_cpumask", Holding::Gives),
     ("scx_bpf_get_possible_cpumask", Holding::Gives),
@@ -85,6 +89,13 @@ impl Core<'_> {
             "scx_bpf_create_dsq" => (self.policy.given.may_sleep, "operations that may sleep"),
             "scx_bpf_select_cpu_dfl" | "__scx_bpf_select_cpu_and" | "scx_bpf_select_cpu_and" => {
                 (may_select(operation), "select_cpu, enqueue, timers and init")
+            }
+            "scx_bpf_pick_idle_cpu_node"
+            | "scx_bpf_pick_any_cpu_node"
+            | "scx_bpf_get_idle_cpumask_node"
+            | "scx_bpf_get_idle_smtmask_node" => {
+                let by_node = self.policy.flags() & OPS_IDLE_PER_NODE != 0;
+                (by_node, "policies with SCX_OPS_BUILTIN_IDLE_PER_NODE")
             }
             "scx_bpf_dispatch_nr_slots" | "scx_bpf_dispatch_cancel" => {
                 (operation == Operation::Dispatch, "dispatch")
