@@ -187,12 +187,6 @@ def fields_of(world: str) -> list[str]:
     ]
     # As wide as the masks of the machine, so they are no fields of one structure.
     wide = {"task_struct.cpus_mask": '"cpus_mask", TASK_MASK_AT', "cpumask.bits": '"bits", offset'}
-    # These lie in the program's own memory.
-    wide |= {
-        f"bpf_perf_event_value.{name}": f'word("{name}", {offset})'
-        for name, offset in (("counter", 0), ("enabled", 8), ("running", 16))
-    }
-    wide["atomic_t.counter"] = '"counter", offset: 0, shape: i32'
     assert all(text in world.replace("name: ", "") for text in wide.values())
     scattered = re.findall(r'\("(\w+)", "(\w+)", (?:0|offset_of!)', world)
     return [*found, *(".".join(names) for names in scattered), *wide]

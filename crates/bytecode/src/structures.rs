@@ -179,8 +179,13 @@ impl Structures {
 
     fn field(&self, btf: &Btf, relocation: &FieldRelocation) -> Result<Answer, BtfError> {
         let path = Path::read(btf, relocation)?;
-        let found = self.find(&path);
         let number = |value| Ok(Answer::Number { value, widths: None });
+        if let Some(offset) = path.own_offset
+            && !self.structures.contains_key(&path.root[..])
+        {
+            return number(path.own_answer(relocation.question, offset));
+        }
+        let found = self.find(&path);
         let found = match (relocation.question, found) {
             (Question::FieldExists, found) => return number(found.is_ok().into()),
             (_, Err(instead)) => return Ok(Answer::Missing { field: path.text(), instead }),
@@ -211,9 +216,7 @@ impl Structures {
 
     /// Follows a path; where it ends too early, says what there is instead.
     fn find(&self, path: &Path) -> Result<Found<'_>, String> {
-        let root = self.structures.get_key_value(&path.root[..]).ok_or_else(|| {
-            format!("; there are the structures {}", names(self.structures.keys().copied()))
-        })?;
+        let root = self.structures.get_key_value(&path.root[..]).ok_or("")?;
         let (mut of, mut offset) = (*root.0, 0);
         let mut shape: Option<&Shape> = None;
         for step in &path.steps {
@@ -278,6 +281,8 @@ struct Path {
     bytes: u64,
     /// Whether it may be negative there.
     signed: bool,
+    /// Where it begins there, in bytes; `None` for a bit field.
+    own_offset: Option<u64>,
 }
 
 impl Path {
@@ -290,6 +295,7 @@ impl Path {
             return Err(refused());
         }
         let (mut at, mut steps) = (relocation.root, Vec::new());
+        let (mut own_offset, mut is_bit_field) = (0, false);
         for &index in rest {
             match btf.resolve(at)?.1 {
                 Type::Structure { members, .. } => {
@@ -297,9 +303,12 @@ impl Path {
                     if !member.name.is_empty() {
                         steps.push(Step::Field(member.name.clone()));
                     }
+                    own_offset += u64::from(member.bit_offset / 8);
+                    is_bit_field = member.bits != 0;
                     at = member.of;
                 }
                 Type::Array { element, .. } => {
+                    own_offset += u64::from(index) * btf.bytes_of(*element)?;
                     steps.push(Step::Element(index));
                     at = *element;
                 }
@@ -317,7 +326,23 @@ impl Path {
             btf.resolve(at)?.1,
             Type::Integer { signed: true, .. } | Type::Enumeration { signed: true, .. }
         );
-        Ok(Path { root, steps, kind, bytes: btf.bytes_of(at).unwrap_or(0), signed })
+        let bytes = btf.bytes_of(at).unwrap_or(0);
+        let own_offset = (!is_bit_field).then_some(own_offset);
+        Ok(Path { root, steps, kind, bytes, signed, own_offset })
+    }
+
+    /// The answer where the world has no such structure: nothing of the world leads to one, so it
+    /// lies in the program's own memory, and is what the object takes it for.
+    fn own_answer(&self, question: Question, offset: u64) -> u64 {
+        match question {
+            Question::FieldExists => 0,
+            Question::FieldBytes => self.bytes,
+            Question::FieldSigned => self.signed.into(),
+            Question::FieldLeftShift | Question::FieldRightShift => {
+                64_u64.saturating_sub(self.bytes * 8)
+            }
+            _ => offset,
+        }
     }
 
     fn text(&self) -> String {

@@ -129,12 +129,16 @@ impl Linked {
         let (mut arena, user_upper) = arena_of(&copy.object.maps).unzip();
         let mut data = Vec::new();
         for (section, bytes) in copy.object.data.iter().zip(&copy.data) {
-            let address = if section.is_of_arena() {
-                arena.as_mut().and_then(|arena: &mut Arena| arena.place(section.bytes.len(), bytes))
-            } else {
-                visible.copy_to(section.bytes.len(), bytes, section.read_only)
+            let (name, len) = (&section.name, section.bytes.len());
+            let address = match &mut arena {
+                Some(arena) if section.is_of_arena() => Arena::place(arena, len, bytes),
+                None if section.is_of_arena() => {
+                    let lacks = "are an arena's, and no map has the type BPF_MAP_TYPE_ARENA";
+                    return Err(format!("the variables of section {name} {lacks}"));
+                }
+                _ => visible.copy_to(len, bytes, section.read_only),
             };
-            data.push(address.ok_or_else(|| format!("no room for section {}", section.name))?);
+            data.push(address.ok_or_else(|| format!("no room for section {name}"))?);
         }
         visible.set_arena(arena);
         let maps = tokens(copy.object.maps.iter().map(|map| map.kind));

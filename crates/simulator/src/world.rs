@@ -160,7 +160,6 @@ macro_rules! structures {
             }),*]);)*
             masks(&mut all, width);
             scattered(&mut all);
-            kept_by_programs(&mut all);
             groups(&mut all);
             enumerations(&mut all);
             all
@@ -209,15 +208,6 @@ fn scattered(all: &mut Structures) {
         fields.push(Field { name, offset: offset as u32, shape });
         all.structure(structure, bytes as usize, fields);
     }
-}
-
-/// Structures of the kernel's that lie in memory of the program's own.
-fn kept_by_programs(all: &mut Structures) {
-    let word = |name, offset| Field { name, offset, shape: u64::shape() };
-    let event = vec![word("counter", 0), word("enabled", 8), word("running", 16)];
-    all.structure("bpf_perf_event_value", 24, event);
-    let counter = Field { name: "counter", offset: 0, shape: i32::shape() };
-    all.structure("atomic_t", 4, vec![counter]);
 }
 
 /// Structures that are as wide as the machine needs.
