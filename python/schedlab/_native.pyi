@@ -257,8 +257,8 @@ def compile_policy(
     the folder `shipped`, which needs no compiler.
 
     The compiler is that of $CLANG, else the oldest clang on PATH that is new enough, else the
-    program `zig`. `linker` joins objects where a loader's file names several sources. Raises PolicyError if there is none, the source does not compile, is not a
-    policy, or its file of tunable sets is wrong.
+    program `zig`. `linker` joins objects where a loader's file names several sources. Raises
+    PolicyError if there is none, the source is no policy, or its file of tunable sets is wrong.
     """
 
 def policy_compiler(zig: str | None = None) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 //! An object is read whole and trusted in nothing. Source: the kernel's documentation of libbpf
 //! (sections), llvm's of its BPF relocations, and libbpf itself for how their numbers add up.
 
+mod map_definition;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use crate::btf::{Btf, BtfError, Type, TypeId};
 use crate::error::ObjectError;
 use crate::instruction::SLOT_BYTES;
 use crate::notes::Notes;
+pub use map_definition::MapDefinition;
 use tables::has_tables;
 
 type File<'a> = ElfFile64<'a, LittleEndian>;
@@ -131,35 +133,6 @@ pub enum Reference {
     },
     /// One of [`Object::externs`].
     Extern(usize),
-}
-
-/// A variable in `.maps`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MapDefinition {
-    /// Its name in C.
-    pub name: String,
-    /// Where it lies in `.maps`.
-    pub offset: u64,
-    /// `enum bpf_map_type`, as a number.
-    pub kind: u32,
-    /// Bytes of a key; 0 if it does not say.
-    pub key_bytes: u32,
-    /// Bytes of a value; 0 if it does not say.
-    pub value_bytes: u32,
-    /// Most entries; 0 if it does not say.
-    pub entries_max: u32,
-    /// `BPF_F_…`; 0 if it does not say.
-    pub flags: u32,
-    /// The type of its keys; 0 if it does not say.
-    pub key_type: TypeId,
-    /// What else its kind wants to know: where user space has an arena; 0 if it does not say.
-    pub extra: u64,
-    /// The type of its values; 0 if it does not say.
-    pub value_type: TypeId,
-    /// Where the list of maps begins that a map of maps begins with, in bytes from its own begin.
-    pub values_at: Option<u64>,
-    /// That list: keys, and the numbers of maps.
-    pub inner: Vec<(u32, usize)>,
 }
 
 /// A section of variables.
@@ -392,7 +365,7 @@ impl<'a> Reading<'a> {
             let Some(Place::Maps) = self.place(&symbol) else { continue };
             let name = name_of(&symbol)?;
             if let Some(of) = self.type_of(MAPS_SECTION, name) {
-                object.maps.push(map_definition(&object.btf, name, symbol.address(), of)?);
+                object.maps.push(MapDefinition::read(&object.btf, name, symbol.address(), of)?);
             }
         }
         object.maps.sort_by_key(|map| map.offset);
@@ -592,67 +565,4 @@ fn variable_types(btf: &Btf) -> Result<VariableTypes, BtfError> {
         }
     }
     Ok(types)
-}
-
-/// A map is described by pointers: to arrays, whose lengths are numbers, and to types.
-fn map_definition(
-    btf: &Btf,
-    name: &str,
-    offset: u64,
-    of: TypeId,
-) -> Result<MapDefinition, ObjectError> {
-    let Type::Structure { members, .. } = btf.resolve(of)?.1 else {
-        return Err(ObjectError::Map { name: name.to_owned(), member: String::new() });
-    };
-    let mut map = MapDefinition {
-        name: name.to_owned(),
-        offset,
-        kind: 0,
-        key_bytes: 0,
-        value_bytes: 0,
-        entries_max: 0,
-        flags: 0,
-        key_type: 0,
-        extra: 0,
-        value_type: 0,
-        values_at: None,
-        inner: Vec::new(),
-    };
-    for member in members {
-        let refused = || ObjectError::Map { name: name.to_owned(), member: member.name.clone() };
-        // Where the map is to be found by others, which is nobody's concern here.
-        if matches!(&member.name[..], "pinning" | "numa_node") {
-            continue;
-        }
-        if member.name == "values" {
-            map.values_at = Some(u64::from(member.bit_offset) / 8);
-            continue;
-        }
-        let to = match btf.resolve(member.of)?.1 {
-            Type::Pointer { to } => to,
-            // Of more than 32 bits.
-            Type::Enumeration { values, .. } if member.name == "map_extra" => {
-                map.extra = values.first().map_or(0, |&(_, value)| value as u64);
-                continue;
-            }
-            _ => return Err(refused()),
-        };
-        let number = || match btf.resolve(*to)?.1 {
-            Type::Array { count, .. } => Ok(*count),
-            _ => Err(refused()),
-        };
-        let size = || u32::try_from(btf.bytes_of(*to)?).map_err(|_| refused());
-        match &member.name[..] {
-            "type" => map.kind = number()?,
-            "key" => (map.key_type, map.key_bytes) = (*to, size()?),
-            "key_size" => map.key_bytes = number()?,
-            "value" => (map.value_type, map.value_bytes) = (*to, size()?),
-            "value_size" => map.value_bytes = number()?,
-            "max_entries" => map.entries_max = number()?,
-            "map_flags" => map.flags = number()?,
-            "map_extra" => map.extra = number()?.into(),
-            _ => return Err(refused()),
-        }
-    }
-    Ok(map)
 }

@@ -285,6 +285,8 @@ pub struct Task {
     pub comm: [u8; 16],
     pub utime: u64,
     pub stime: u64,
+    /// NULL: no task says where its memory is to be.
+    pub mempolicy: *mut c_uint,
     /// `scx.disallow`
     pub disallow: bool,
 }

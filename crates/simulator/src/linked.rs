@@ -127,19 +127,7 @@ impl Linked {
         let arguments = visible.place([0; ARGUMENTS_MAX]);
         let key = visible.place(0);
         let (mut arena, user_upper) = arena_of(&copy.object.maps).unzip();
-        let mut data = Vec::new();
-        for (section, bytes) in copy.object.data.iter().zip(&copy.data) {
-            let (name, len) = (&section.name, section.bytes.len());
-            let address = match &mut arena {
-                Some(arena) if section.is_of_arena() => Arena::place(arena, len, bytes),
-                None if section.is_of_arena() => {
-                    let lacks = "are an arena's, and no map has the type BPF_MAP_TYPE_ARENA";
-                    return Err(format!("the variables of section {name} {lacks}"));
-                }
-                _ => visible.copy_to(len, bytes, section.read_only),
-            };
-            data.push(address.ok_or_else(|| format!("no room for section {name}"))?);
-        }
+        let data = place_variables(copy, visible, arena.as_mut())?;
         visible.set_arena(arena);
         let maps = tokens(copy.object.maps.iter().map(|map| map.kind));
         let table = &copy.object.tables[copy.operations];
@@ -244,4 +232,26 @@ impl Adopted {
         let arguments_at = visible.room.address(linked.arguments.address());
         Ok(Adopted { code: Some(Box::new(linked)), ops, maps, arguments_at })
     }
+}
+
+/// Places an object's variables, and says where each section of them is.
+fn place_variables(
+    copy: &Loaded,
+    visible: &mut Visible,
+    mut arena: Option<&mut Arena>,
+) -> Result<Vec<u64>, String> {
+    let mut data = Vec::new();
+    for (section, bytes) in copy.object.data.iter().zip(&copy.data) {
+        let (name, len) = (&section.name, section.bytes.len());
+        let address = match &mut arena {
+            Some(arena) if section.is_of_arena() => arena.place(len, bytes),
+            None if section.is_of_arena() => {
+                let lacks = "are an arena's, and no map has the type BPF_MAP_TYPE_ARENA";
+                return Err(format!("the variables of section {name} {lacks}"));
+            }
+            _ => visible.copy_to(len, bytes, section.read_only),
+        };
+        data.push(address.ok_or_else(|| format!("no room for section {name}"))?);
+    }
+    Ok(data)
 }

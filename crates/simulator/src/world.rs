@@ -171,7 +171,7 @@ structures! {
     abi::Task, "task_struct": scx, cpus_ptr, mm, pid, tgid, prio, static_prio, normal_prio,
         nr_cpus_allowed, recent_used_cpu, cpu "wake_cpu", on_cpu, state "__state", flags, policy,
         rt_priority, se, nvcsw, nivcsw, sched_info, start_time, real_parent, parent, group_leader,
-        cgroups, cgroups "sched_task_group", comm, utime, stime;
+        cgroups, cgroups "sched_task_group", comm, utime, stime, mempolicy;
     abi::Entity, "sched_ext_entity": dsq, dsq_vtime, slice, weight, flags;
     abi::SchedEntity, "sched_entity": sum_exec_runtime, load;
     abi::LoadWeight, "load_weight": weight;
