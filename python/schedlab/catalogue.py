@@ -50,7 +50,7 @@ LOADER_SUFFIX = ".loader.toml"
 
 # What the core reads of a policy beside its C file, if it is there.
 READ_BESIDE = (".sets.toml", ".promises.toml", LOADER_SUFFIX)
-BESIDE_HINT = "mend it, or take it away: a policy needs no such file"
+BESIDE_HINT = "mend it, or take it away"
 
 # What loads policies into kernels, and joins the objects of one. Cargo's triple is named when it is
 # built, because only then may it be linked statically.

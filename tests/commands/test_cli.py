@@ -241,7 +241,7 @@ def test_compiler_errors_are_shown(command, policy):
 def test_a_policy_that_loses_a_task_is_found_out_and_its_replay_shows_it_again(command, policy):
     first = command("run", policy("loser"), *BUSY)
     assert first.returncode == 1
-    [error, replay, *_, hint] = first.stderr.splitlines()
+    [error, replay, hint, *_] = first.stderr.splitlines()
     assert error.startswith("error: policy loser failed at ")
     assert hint.startswith("hint: enqueue must put every task into a queue")
     assert "runnable task stall" in error

@@ -143,7 +143,7 @@ def test_a_division_by_zero_is_found_though_a_kernel_goes_on(command, spoilt):
 
 def test_who_does_not_begin_in_the_simulator_is_told_how_to_ask_a_kernel(command, tmp_path):
     text = (ROOT / "policies" / "fifo.bpf.c").read_text()
-    rare = 'struct { __uint(type, 4); __uint(max_entries, 1); } rare SEC(".maps");\n'
+    rare = 'struct { __uint(type, 30); __uint(max_entries, 1); } rare SEC(".maps");\n'
     use = "	bpf_map_delete_elem(&rare, &enq_flags);\n	scx_bpf_dsq_insert("
     before, _, after = text.rpartition("	scx_bpf_dsq_insert(")
     head, include, rest = before.partition("#include <scx/common.bpf.h>\n")
@@ -332,9 +332,13 @@ def test_another_file_holds_a_policy_to_other_promises_whatever_its_tunables(com
     slices = ("check", "round_robin", "--set", "slice_ns=1ms", "--only", "light", "--quiet")
     assert command(*slices).returncode == 0
     assert command(*slices, "--promises", "mine.toml").returncode == 1
-    missing = command("check", "fifo", "--promises", "none.toml", "--only", "light")
-    assert missing.returncode == 2
-    assert "error: cannot read none.toml" in missing.stderr
+    for path, wrong in (
+        ("none.toml", "does not exist"),
+        ("/dev/zero", "is a device"),
+    ):
+        refused = command("check", "fifo", "--promises", path, "--only", "light")
+        assert refused.returncode == 2
+        assert f"error: file of promises '{path}' {wrong}" in refused.stderr
 
 
 def test_what_is_to_be_typed_again_says_what_was_asked(command, tmp_path):

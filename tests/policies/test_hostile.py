@@ -148,7 +148,7 @@ CHANGES = {
     "half a wide load": (lambda o: o.put(INIT, -8, code(LOAD_WIDE)), "hostile_init"),
     "a program without its end": (lambda o: o.put(INIT, -8, code(MOVE)), "hostile_init"),
     "a helper that is none": (lambda o: o.put(INIT, 0, code(CALL, 0, 0, 9999)), "9999"),
-    "a helper of another kind": (lambda o: o.put(INIT, 0, code(CALL, 0, 0, 112)), "112"),
+    "a helper of another kind": (lambda o: o.put(INIT, 0, code(CALL, 0, 0, 51)), "51"),
     "a kfunc by a number": (lambda o: o.put(INIT, 0, code(CALL, 0x20, 0, 77)), ""),
     "a call of itself": (lambda o: o.put(INIT, 0, code(CALL, 0x10, 0, -1)), "8 deep"),
     "a call out": (lambda o: o.put(INIT, 0, code(CALL, 0x10, 0, 5000)), "hostile_init"),

@@ -123,7 +123,7 @@ impl Arena {
         }
     }
 
-    /// Gives pages back, whoever has them; how many were there. Source: `arena_free_pages`.
+    /// Gives pages back, whoever has them; how many were looked at. Source: `arena_free_pages`.
     pub fn give_back(&mut self, address: u64, pages: u32) -> u32 {
         let first = self.page(address);
         let pages = pages.min(self.pages.saturating_sub(first));
@@ -140,7 +140,7 @@ impl Arena {
             }
         }
         self.nr_there -= nr;
-        nr
+        pages
     }
 
     /// Keeps pages at an address from being taken. Source: `arena_reserve_pages`.

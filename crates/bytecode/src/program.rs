@@ -268,7 +268,7 @@ pub struct Program {
     pub(crate) elements: BTreeMap<u64, Elements>,
     /// How many bytes there are where cells lead, by the column.
     pub(crate) cells: BTreeMap<u64, u32>,
-    /// Fields of 8 bytes that programs may write though they lie where others may not.
+    /// Fields that programs may write though they lie where others may not.
     pub(crate) written_fields: Vec<(Rows, u32, Size)>,
     /// Beginnings of lines.
     pub(crate) lines: BTreeMap<usize, Line>,

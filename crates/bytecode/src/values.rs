@@ -200,33 +200,37 @@ impl Showing<'_> {
         if is_zero(bytes) {
             return Shown::One("{0}".to_owned());
         }
-        let elements: Vec<&[u8]> = bytes.chunks(size).collect();
         let is_plain = !matches!(of, Some(Type::Structure { .. } | Type::Array { .. }));
-        if is_plain && elements.len() <= ELEMENTS_MAX {
-            let each = |one: &&[u8]| (String::new(), self.value(element, one, deeper - 1));
-            return Shown::Several(elements.iter().map(each).collect());
+        if is_plain && bytes.len().div_ceil(size) <= ELEMENTS_MAX {
+            let each = |one| (String::new(), self.value(element, one, deeper - 1));
+            return Shown::Several(bytes.chunks(size).map(each).collect());
         }
-        self.runs(element, &elements, deeper)
+        self.runs(element, bytes, size, deeper)
     }
 
     /// What is not 0, equal neighbours together.
-    fn runs(&mut self, element: TypeId, elements: &[&[u8]], deeper: usize) -> Shown {
-        let (mut parts, mut at, mut nr_left) = (Vec::new(), 0, 0);
-        for run in elements.chunk_by(|a, b| a == b) {
-            let (first, last) = (at, at + run.len() - 1);
-            at += run.len();
-            if is_zero(run[0]) {
+    fn runs(&mut self, element: TypeId, bytes: &[u8], size: usize, deeper: usize) -> Shown {
+        let (mut parts, mut first, mut nr_left) = (Vec::new(), 0, 0);
+        let mut elements = bytes.chunks(size).peekable();
+        while let Some(one) = elements.next() {
+            let mut nr = 1;
+            while elements.next_if(|next| *next == one).is_some() {
+                nr += 1;
+            }
+            let last = first + nr - 1;
+            let at = std::mem::replace(&mut first, last + 1);
+            if is_zero(one) {
                 continue;
             }
             if parts.len() == ELEMENTS_MAX || self.left == 0 {
-                nr_left += run.len();
+                nr_left += nr;
                 continue;
             }
-            let label = match run.len() {
-                1 => format!("[{first}] = "),
-                _ => format!("[{first} ... {last}] = "),
+            let label = match nr {
+                1 => format!("[{at}] = "),
+                _ => format!("[{at} ... {last}] = "),
             };
-            parts.push((label, self.value(element, run[0], deeper - 1)));
+            parts.push((label, self.value(element, one, deeper - 1)));
         }
         if nr_left > 0 {
             parts.push((String::new(), Shown::One(format!("... {nr_left} more that are not 0"))));

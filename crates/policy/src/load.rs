@@ -56,6 +56,9 @@ impl Policy {
             return Ok(Loaded { object, data, operations, entries, calls });
         };
         let plan = loader.plan(&self.object, machine)?;
+        for (bytes, section) in data.iter_mut().zip(&plan.object.data) {
+            bytes.truncate(section.bytes.len());
+        }
         plan.write(&mut data, tunables);
         table::check(&self.name, &plan.object, &plan.object.tables[operations])?;
         let (object, entries, calls) = (Arc::new(plan.object), plan.entries, plan.calls);

@@ -122,6 +122,9 @@ impl Loader {
         let (sources, include) = (words("sources")?, words("include")?);
         let options = words("options")?;
         if sources.is_empty() {
+            if self.table.contains_key("sources") {
+                return Err(wrong("sources is empty\nhint: name one, or leave it out".to_owned()));
+            }
             let others =
                 ["include", "options"].into_iter().find(|key| self.table.contains_key(*key));
             let reason = |key| wrong(format!("{key} is for sources\nhint: name them by sources"));
@@ -138,6 +141,11 @@ impl Loader {
             return Err(wrong(format!("options has {option:?}\nhint: options begin with {known}")));
         }
         let paths: Vec<PathBuf> = beside(sources).collect();
+        let is_c = |path: &&PathBuf| path.extension().is_some_and(|end| end == "c");
+        if let Some(other) = paths.iter().find(|path| !is_c(path)) {
+            let hint = "the name of a source ends in .bpf.c";
+            return Err(wrong(format!("{} is no source\nhint: {hint}", other.display())));
+        }
         if let Some(missing) = paths.iter().find(|path| !path.is_file()) {
             return Err(wrong(format!("there is no source {}", missing.display())));
         }
@@ -171,11 +179,14 @@ impl Loader {
     pub(crate) fn leaves(&self, tunable: &mut Tunable, object: &Object) -> bool {
         let said = self.table.get("variables").and_then(|variables| variables.get(&tunable.name));
         let Some(said) = said else { return true };
+        let (least, most) = tunable.range();
         match plan::constant(&tunable.name, said, object) {
-            Some(number) => tunable.default = number,
-            None => return false,
+            Some(number) if (least..=most).contains(&number) => {
+                tunable.default = number;
+                true
+            }
+            _ => false,
         }
-        true
     }
 
     /// What it asks of `object` on a machine.

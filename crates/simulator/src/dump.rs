@@ -17,6 +17,7 @@ use crate::policy_state::Context;
 use crate::prints::Said;
 use crate::recorder::Dump;
 use crate::visible::Placed;
+use std::cell::Cell;
 
 /// The most dumps of one run.
 pub const DUMPS_MAX: usize = 100;
@@ -27,6 +28,8 @@ const LISTED_MAX: usize = 64;
 struct Dumping {
     text: String,
     context: Placed<DumpContext>,
+    /// Whether an operation has failed.
+    has_failed: Cell<bool>,
 }
 
 impl Dumping {
@@ -62,7 +65,8 @@ impl Core<'_> {
     pub fn dump(&mut self, at_ns: u64, failure: Option<&Failure>) -> Dump {
         self.time.look_at(at_ns);
         let (kind, reason) = exit_kind(failure);
-        let mut dumping = Dumping { text: String::new(), context: self.dump_context(kind, reason) };
+        let context = self.dump_context(kind, reason);
+        let mut dumping = Dumping { text: String::new(), context, has_failed: Cell::new(false) };
         self.dump_head(&mut dumping, failure, (kind, reason));
         let said = self.ask(&dumping, Operation::Dump, [0; 2]);
         dumping.lines(below(said, ""));
@@ -114,7 +118,8 @@ impl Core<'_> {
 
     /// The lines that an operation of the policy says; none if it has no such operation.
     fn ask(&mut self, dumping: &Dumping, operation: Operation, more: [u64; 2]) -> Vec<String> {
-        if !self.policy.has(operation) {
+        // Who failed once is asked no more.
+        if !self.policy.has(operation) || dumping.has_failed.get() {
             return vec![];
         }
         let (here, now_ns) = (self.here(), self.now_ns());
@@ -128,6 +133,7 @@ impl Core<'_> {
         self.cpus[here].forget_spent(spent);
         self.time.look_at(now_ns);
         let failed = self.recorder.take_failure();
+        dumping.has_failed.set(failed.is_some());
         let failed = failed.map(|failure| format!("[!] {}: {}", operation.name(), failure.message));
         said.into_lines().into_iter().chain(failed).collect()
     }

@@ -34,6 +34,8 @@ pub struct Groups {
     declared: Vec<GroupId>,
     /// What `cgroup_init` is given.
     init: Placed<GroupInit>,
+    /// So many of them, from the first, the policy has been told of.
+    nr_initialised: usize,
 }
 
 /// The groups of a workload in pre-order and in post-order, by their places in it; `None` is the
@@ -73,6 +75,7 @@ impl Groups {
             post: orders.post,
             declared: vec![ROOT; declared.len()],
             init: visible.place(GroupInit::default()),
+            nr_initialised: 0,
         };
         for (number, &at) in orders.pre.iter().enumerate() {
             if let Some(at) = at {
@@ -125,6 +128,16 @@ impl Groups {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.known.len()
+    }
+
+    /// So many of them, from the first, have been told to the policy (`SCX_TG_INITED`).
+    pub fn set_nr_initialised(&mut self, nr: usize) {
+        self.nr_initialised = nr;
+    }
+
+    /// Whether the policy has been told of a group.
+    pub fn is_initialised(&self, group: GroupId) -> bool {
+        group < self.nr_initialised
     }
 
     /// What stands for a group where the policy finds it.

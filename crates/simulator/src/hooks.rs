@@ -56,7 +56,9 @@ impl Core<'_> {
         let home = self.here();
         for Syscall { name, function, context, cpu, .. } in calls {
             // A CPU that is inside something is not disturbed: where the policy is loaded again.
-            let is_free = |&cpu: &usize| self.cpus[cpu].clock_ns() <= self.now_ns();
+            let is_free = |&cpu: &usize| {
+                self.cpus[cpu].is_online && self.cpus[cpu].clock_ns() <= self.now_ns()
+            };
             self.act_on(cpu.filter(is_free).unwrap_or(home));
             self.policy.begin(Context::Unlocked);
             let answer = self.run_syscall(function, context) as i32;
@@ -158,7 +160,7 @@ impl Core<'_> {
     /// `ops.cgroup_init` of each group, those above others first; a refusal ends the run.
     pub fn call_cgroup_inits(&mut self) {
         if !self.policy.has(Operation::CgroupInit) {
-            return;
+            return self.groups.set_nr_initialised(self.groups.len());
         }
         for group in 0..self.groups.len() {
             let arguments = self.groups.tell(group);
@@ -175,15 +177,26 @@ impl Core<'_> {
             if self.recorder.has_failed() {
                 return;
             }
+            self.groups.set_nr_initialised(group + 1);
         }
     }
 
-    /// `ops.cgroup_exit` of each group, those below others first. What maps have for it goes.
+    /// `ops.cgroup_exit` of each group that the policy knows, those below others first.
     pub fn call_cgroup_exits(&mut self) {
         for group in self.groups.post() {
+            if !self.groups.is_initialised(group) {
+                continue;
+            }
             self.policy.begin(Context::Unlocked);
             self.call(Operation::CgroupExit, [self.groups.shown(group), 0, 0]);
             self.policy.end();
+        }
+        self.groups.set_nr_initialised(0);
+    }
+
+    /// What the policy's maps have for each group goes, as the policy does.
+    pub fn forget_groups(&mut self) {
+        for group in 0..self.groups.len() {
             self.policy.maps.forget_group(self.groups.storage(group));
         }
     }

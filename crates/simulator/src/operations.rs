@@ -95,7 +95,7 @@ const FLAGS: [(&str, u64); 10] = [
     ("SCX_OPS_ALLOW_QUEUED_WAKEUP", 1 << 5),    // taken; no wake-up is left to another CPU
     ("SCX_OPS_BUILTIN_IDLE_PER_NODE", 1 << 6),  // taken; idle CPUs are looked for in all nodes
     ("SCX_OPS_ALWAYS_ENQ_IMMED", 1 << 7),       // taken; a task may wait in a local queue
-    ("SCX_OPS_TID_TO_TASK", 1 << 8),            // taken; calls say whether they take such numbers
+    ("SCX_OPS_TID_TO_TASK", 1 << 8),            // taken; there is no call that takes such numbers
     ("SCX_OPS_HAS_CGROUP_WEIGHT", 1 << 16),     // taken; it changes nothing in a kernel, either
 ];
 

@@ -57,14 +57,22 @@ impl Prints {
 pub struct Said {
     line: String,
     lines: Vec<String>,
+    bytes: usize,
 }
 
 /// `SCX_EXIT_MSG_LEN`
 const LINE_BYTES_MAX: usize = 1024;
+/// Bytes that are kept of what one operation says; a kernel's buffer has 32 KiB for all.
+const SAID_BYTES_MAX: usize = 32 << 10;
 
 impl Said {
     /// Appends a part of a line, or lines.
     pub fn add(&mut self, text: &str) {
+        // An empty line takes room, too.
+        self.bytes += text.len() + 1;
+        if self.bytes > SAID_BYTES_MAX {
+            return;
+        }
         let mut room = text.len().min(LINE_BYTES_MAX - self.line.len());
         while !text.is_char_boundary(room) {
             room -= 1;

@@ -240,18 +240,25 @@ impl Queues {
         self.walked.iter().rev().find(goes_over).copied()
     }
 
-    /// The policy is to hear of a task, but not during a walk.
+    /// The policy is to hear of a task or a queue, but not during a walk.
     pub fn strand(&mut self, stranded: Stranded) {
         self.stranded.push(stranded);
     }
 
-    /// Whether there are such tasks and no walk is open.
+    /// All tasks of a queue are to be enqueued again, once, however often that is asked.
+    pub fn strand_queue(&mut self, index: u32) {
+        if !self.stranded.contains(&Stranded::InQueue(index)) {
+            self.stranded.push(Stranded::InQueue(index));
+        }
+    }
+
+    /// Whether there are such and no walk is open.
     #[inline]
     pub fn has_stranded(&self) -> bool {
         !self.stranded.is_empty() && !self.has_walks()
     }
 
-    /// Those tasks.
+    /// Those tasks and queues.
     pub fn take_stranded(&mut self) -> Vec<Stranded> {
         std::mem::take(&mut self.stranded)
     }

@@ -37,10 +37,11 @@ impl Core<'_> {
         for task in gone {
             self.forget(task);
         }
+        self.say_why(cpu, online);
         for idle in self.tasks.idle_tasks() {
             self.policy.maps.forget_task(&mut idle.storage);
         }
-        self.say_why(cpu, online);
+        self.forget_groups();
         if self.recorder.has_failed() || !self.replace_policy() {
             return;
         }

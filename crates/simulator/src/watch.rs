@@ -225,11 +225,12 @@ fn told(why: &PathError) -> String {
         PathError::NoMember { of, name, known } => {
             format!("{of} has no field {name}{}", listed(name, known.iter()))
         }
-        PathError::NoElement { of, count } => format!("{of} has elements 0 to {}", count - 1),
+        PathError::NoElement { of, count } => {
+            format!("{of} has elements 0 to {}", count.saturating_sub(1))
+        }
         PathError::Unfit { of, is } => {
-            format!(
-                "{of} is of type {is}; only numbers can be followed: name one inside it, if any"
-            )
+            let how = "of a structure by field, of an array by element";
+            format!("{of} is of type {is}; only numbers can be followed, {how}")
         }
     }
 }

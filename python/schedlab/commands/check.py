@@ -61,6 +61,14 @@ def check_verb(
     """
     if junit_path:
         user_file.refuse_unwritable(junit_path, what="file")
+    if promises:
+        user_file.refuse_unfit(
+            f"file of promises {str(promises)!r}",
+            promises,
+            user_file.WRITTEN_BYTES_MAX,
+            "docs/guides/check.md tells what stands in one",
+            is_empty_unfit=True,
+        )
     asked = {"seeds": seeds, "seed": seed, "orders": orders, "only": only, "jobs": jobs}
     asked |= {"verifier": verifier, "promises": promises and str(promises)}
     findings, violations = check(policy, settings, **asked, out=out, quiet=quiet)

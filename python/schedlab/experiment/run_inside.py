@@ -19,6 +19,7 @@ from schedlab.store.runs import RunRecord
 END = "end"
 # As many as the simulator takes.
 DUMPS_MAX = 100
+WATCHED_MAX = 100
 FAILURE_LINES_MAX = 20
 SAMPLES_SHOWN_MAX = 1_000
 
@@ -35,6 +36,8 @@ def asked(dump_at: Sequence[str], watch: Sequence[str], is_simulated: bool) -> d
     times = [text for text in dump_at if text.strip() != END]
     if len(times) > DUMPS_MAX:
         raise BadValue("--dump-at", times[-1], f"is one of more than {DUMPS_MAX} times")
+    if len(watch) > WATCHED_MAX:
+        raise BadValue("--watch", watch[-1], f"is one of more than {WATCHED_MAX}")
     return {
         "dump_at_ns": [values.parse_duration_ns("--dump-at", text) for text in times],
         "dump_at_end": len(times) < len(dump_at),
@@ -45,7 +48,7 @@ def asked(dump_at: Sequence[str], watch: Sequence[str], is_simulated: bool) -> d
 
 def print_failure(record: RunRecord, dump_at: Sequence[str]) -> None:
     """The first lines of the state in which a run failed, unless all of it is asked for."""
-    if END in dump_at or not (dumps := _of_failure(record)):
+    if _is_end_asked(dump_at) or not (dumps := _of_failure(record)):
         return
     # Its head says again why it failed.
     lines = dumps[-1]["text"].partition("\n\n")[2].splitlines()
@@ -58,17 +61,21 @@ def print_failure(record: RunRecord, dump_at: Sequence[str]) -> None:
 def print_dumps(record: RunRecord, dump_at: Sequence[str]) -> None:
     """The states that were asked for, one after the other."""
     dumps = record.result.get("dumps") or []
-    shown = dumps if END in dump_at else [one for one in dumps if one not in _of_failure(record)]
-    for dump in shown:
+    left_out = [] if _is_end_asked(dump_at) else _of_failure(record)
+    for dump in (one for one in dumps if one not in left_out):
         print_data()
         print_data(dump["text"], end="")
-    times = [text for text in dump_at if text != END]
+    times = [text for text in dump_at if text.strip() != END]
     reached = {dump["at_ns"] for dump in dumps}
     for text in times:
         if values.parse_duration_ns("--dump-at", text) not in reached:
             print_note(
                 f"note: the run was over before --dump-at {text}: --dump-at {END} is its end"
             )
+
+
+def _is_end_asked(dump_at: Sequence[str]) -> bool:
+    return any(text.strip() == END for text in dump_at)
 
 
 def _of_failure(record: RunRecord) -> list[Mapping[str, Any]]:

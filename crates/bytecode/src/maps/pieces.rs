@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes before a record. Source: Linux, include/uapi/linux/bpf.h, `BPF_RINGBUF_HDR_SZ`.
 const HEADER_BYTES: u64 = 8;
-/// Objects that there may be at once.
+/// Pieces that there may be at once, and nodes in lists and trees.
 const OBJECTS_MAX: usize = 1 << 20;
 /// Objects that one list or tree may hold.
 const LINKED_MAX: usize = 1 << 16;
@@ -68,6 +68,9 @@ impl Maps {
     pub fn reserve(&mut self, map: usize, bytes: u64) -> u64 {
         let map = &mut self.maps[map];
         let size = u64::from(map.view.max_entries);
+        if bytes > size || self.pieces.used.len() >= OBJECTS_MAX {
+            return 0;
+        }
         let taken = (bytes + HEADER_BYTES).next_multiple_of(8);
         // As in a kernel, the last byte stays free.
         if map.ring.count + taken >= size {
@@ -128,12 +131,30 @@ impl Maps {
     /// Somebody who held an object does not any more; with the last one it is gone, and what is in
     /// lists and trees that begin in it is held by one less. `None` if none begins there.
     pub fn drop_object(&mut self, address: u64, nr_cpus: u64) -> Option<()> {
+        if self.pieces.used.get(&address)?.is == Use::Record {
+            return None;
+        }
+        let mut dropped = vec![address];
+        while let Some(address) = dropped.pop() {
+            let Some(all) = self.let_go(address, nr_cpus) else { continue };
+            while let Some((&owner, _)) = self.pieces.linked.range(address..address + all).next() {
+                for node in self.pieces.linked.remove(&owner).unwrap_or_default() {
+                    self.pieces.owners.remove(&node);
+                    dropped.extend(self.object_with(node));
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// An object is held by one less; its size with all copies if that was the last.
+    fn let_go(&mut self, address: u64, nr_cpus: u64) -> Option<u64> {
         let piece = self.pieces.used.get_mut(&address)?;
         let stride = piece.bytes.next_multiple_of(ALIGNMENT as u64);
         let all = match &mut piece.is {
             Use::Object(holders @ 2..) => {
                 *holders -= 1;
-                return Some(());
+                return None;
             }
             Use::Object(_) => stride,
             Use::PerCpu => stride * nr_cpus,
@@ -141,13 +162,7 @@ impl Maps {
         };
         self.pieces.used.remove(&address);
         self.pieces.free.entry(all).or_default().push_back(address);
-        while let Some((&owner, _)) = self.pieces.linked.range(address..address + all).next() {
-            for node in self.pieces.linked.remove(&owner).unwrap_or_default() {
-                self.pieces.owners.remove(&node);
-                self.object_with(node).and_then(|object| self.drop_object(object, nr_cpus));
-            }
-        }
-        Some(())
+        Some(all)
     }
 
     /// A CPU's copy of an object that each has of its own; `None` if none begins there.
@@ -189,23 +204,30 @@ impl Maps {
         nodes.and_then(|nodes| nodes.get(number)).copied().unwrap_or(0)
     }
 
-    /// Adds a node to a list or tree, in front of the one with this number; 0, or a negative error
-    /// number if it is in one already, which it stays in, or there is no room.
+    /// Adds a node to a list or tree, in front of the one with this number or behind the last; 0,
+    /// or a negative error number if it is in one already, where it stays, or there is no room.
     pub fn link(&mut self, owner: u64, node: u64, number: usize) -> i32 {
         let Pieces { linked, owners, .. } = &mut self.pieces;
-        let nodes = linked.entry(owner).or_default();
-        if owners.contains_key(&node) || nodes.len() >= LINKED_MAX {
+        if owners.contains_key(&node) || owners.len() >= OBJECTS_MAX {
             return -errno::EINVAL;
         }
-        nodes.insert(number, node);
+        let nodes = linked.entry(owner).or_default();
+        if nodes.len() >= LINKED_MAX {
+            return -errno::EINVAL;
+        }
+        // Who was asked where it belongs may have taken nodes out meanwhile.
+        nodes.insert(number.min(nodes.len()), node);
         owners.insert(node, owner);
         0
     }
 
     /// Takes a node out of its list or tree, by its number there; 0 if there is none.
     pub fn unlink(&mut self, owner: u64, number: usize) -> u64 {
-        let nodes = self.pieces.linked.get_mut(&owner);
-        let Some(node) = nodes.and_then(|nodes| nodes.remove(number)) else { return 0 };
+        let Some(nodes) = self.pieces.linked.get_mut(&owner) else { return 0 };
+        let Some(node) = nodes.remove(number) else { return 0 };
+        if nodes.is_empty() {
+            self.pieces.linked.remove(&owner);
+        }
         self.pieces.owners.remove(&node);
         node
     }

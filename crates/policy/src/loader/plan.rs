@@ -135,7 +135,8 @@ impl Making<'_> {
         let element = element.map_err(|error| error.to_string())?;
         let bytes = u64::try_from(count).ok().filter(|&count| count > 0);
         let bytes = bytes.and_then(|count| count.checked_mul(element));
-        let bytes = bytes.filter(|&bytes| bytes <= SECTION_BYTES_MAX - variable.offset);
+        let most = SECTION_BYTES_MAX.saturating_sub(variable.offset);
+        let bytes = bytes.filter(|&bytes| bytes <= most);
         let bytes = bytes.ok_or_else(|| {
             format!(
                 "{name} cannot have {count} elements of {element} bytes\n\
@@ -154,6 +155,7 @@ impl Making<'_> {
         let (called, place) = self.filling.find(name, place, rest)?;
         let mut pieces = Vec::new();
         self.filling.fill(&called, place, value, &self.whole, &mut pieces)?;
+        check_within(&pieces, variable.offset + variable.bytes, name)?;
         self.plan.writes.extend(pieces.into_iter().map(|(offset, bytes)| Write {
             variable: name.to_owned(),
             section,
@@ -217,6 +219,9 @@ impl Making<'_> {
                 }
                 None => vec![self.bytes("value", of, value, &scope)?],
             };
+            if values.is_empty() {
+                return Err(format!("{place}: the machine has none of what it is for each of"));
+            }
             self.plan.entries.push(Entry { map: number, key, values });
         }
         Ok(())
@@ -239,6 +244,7 @@ impl Making<'_> {
         }
         let (mut pieces, place) = (Vec::new(), Place { offset: 0, of, bytes: bytes.into() });
         self.filling.fill(name, place, value, scope, &mut pieces)?;
+        check_within(&pieces, bytes.into(), name)?;
         put(&pieces, &mut whole);
         Ok(whole)
     }
@@ -328,6 +334,17 @@ impl Plan {
             section[offset..end].copy_from_slice(&write.bytes);
         }
     }
+}
+
+/// The types of an object may say more of a place than it has bytes.
+fn check_within(pieces: &[Piece], end: u64, name: &str) -> Result<(), String> {
+    let is_within = |(offset, bytes): &Piece| {
+        offset.checked_add(bytes.len() as u64).is_some_and(|piece_end| piece_end <= end)
+    };
+    if pieces.iter().all(is_within) {
+        return Ok(());
+    }
+    Err(format!("{name} has fewer bytes than its type"))
 }
 
 fn put(pieces: &[Piece], whole: &mut [u8]) {

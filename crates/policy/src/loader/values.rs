@@ -15,7 +15,7 @@ const BYTES_MAX: usize = 1 << 26;
 const NESTING_MAX: usize = 16;
 /// Bits of `sched_ext_ops.flags`, which an object need not describe. Source: Linux 7.3,
 /// kernel/sched/ext_internal.h, `enum scx_ops_flags`.
-const OPS_FLAGS: [(&str, u32); 8] = [
+const OPS_FLAGS: [(&str, u32); 10] = [
     ("SCX_OPS_KEEP_BUILTIN_IDLE", 0),
     ("SCX_OPS_ENQ_LAST", 1),
     ("SCX_OPS_ENQ_EXITING", 2),
@@ -23,6 +23,8 @@ const OPS_FLAGS: [(&str, u32); 8] = [
     ("SCX_OPS_ENQ_MIGRATION_DISABLED", 4),
     ("SCX_OPS_ALLOW_QUEUED_WAKEUP", 5),
     ("SCX_OPS_BUILTIN_IDLE_PER_NODE", 6),
+    ("SCX_OPS_ALWAYS_ENQ_IMMED", 7),
+    ("SCX_OPS_TID_TO_TASK", 8),
     ("SCX_OPS_HAS_CGROUP_WEIGHT", 16),
 ];
 

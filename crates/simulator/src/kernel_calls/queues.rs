@@ -7,7 +7,6 @@ use crate::dispatch_queue::{BUILTIN, Cursor, LOCAL, LOCAL_CPU_MASK, LOCAL_ON, wa
 use crate::failure::FailureKind;
 use crate::place::{Place, TaskId};
 use crate::policy_state::{Context, Insertion};
-use crate::queues::Stranded;
 use crate::visible::WALKS_MAX;
 use bytecode::errno;
 
@@ -137,7 +136,7 @@ impl Core<'_> {
             _ => self.queues.find(id).filter(|_| id & BUILTIN == 0),
         };
         match index {
-            Some(index) => self.queues.strand(Stranded::InQueue(index)),
+            Some(index) => self.queues.strand_queue(index),
             None => {
                 let message = format!("DSQ {id:#x} cannot be enqueued again{}", way_to_queue(id));
                 self.fail(FailureKind::BadQueue, message);

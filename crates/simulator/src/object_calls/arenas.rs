@@ -38,7 +38,7 @@ pub(super) fn allocate(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64
 pub(super) fn give_back(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [token, address, pages, ..] = given;
     let pages = arena(run, token)?.map_or(0, |arena| arena.give_back(address, pages as u32));
-    count(run, pages);
+    run.count(pages.into());
     Ok(0)
 }
 

@@ -66,6 +66,10 @@ fn holds_task(operation: Operation) -> bool {
             | Operation::CgroupInit
             | Operation::CgroupExit
             | Operation::Timer
+            | Operation::Syscall
+            | Operation::Dump
+            | Operation::DumpCpu
+            | Operation::DumpTask
     )
 }
 
