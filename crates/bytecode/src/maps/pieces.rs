@@ -238,3 +238,58 @@ impl Maps {
         is_here.then(|| self.pieces.linked[&owner].iter().position(|&one| one == node))?
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Goal: what a hostile program does to its objects ends, and reaches nothing else. Method:
+    //! examples.
+
+    use super::*;
+
+    const NODE_AT: u64 = 16;
+
+    fn room() -> (Room, Box<Memory>) {
+        Room::new(4096, 64 << 20)
+    }
+
+    #[test]
+    fn objects_that_hold_each_other_very_deep_are_dropped_one_after_the_other() {
+        let (mut room, mut memory) = room();
+        let mut maps = Maps::default();
+        let mut outer = maps.new_object((&mut memory, &mut room), 48, None);
+        for _ in 0..200_000 {
+            let inner = outer;
+            outer = maps.new_object((&mut memory, &mut room), 48, None);
+            assert_eq!(maps.link(outer, inner + NODE_AT, 0), 0);
+        }
+        assert_eq!(maps.drop_object(outer, 1), Some(()));
+        assert!(maps.pieces.used.is_empty() && maps.pieces.owners.is_empty());
+    }
+
+    #[test]
+    fn a_node_goes_behind_the_last_where_others_were_taken_out_meanwhile() {
+        let (mut room, mut memory) = room();
+        let mut maps = Maps::default();
+        let root = maps.new_object((&mut memory, &mut room), 16, None);
+        let nodes: Vec<u64> =
+            (0..3).map(|_| maps.new_object((&mut memory, &mut room), 48, None)).collect();
+        assert_eq!(maps.link(root, nodes[0], 0), 0);
+        assert_eq!(maps.link(root, nodes[1], 1), 0);
+        assert_eq!((maps.unlink(root, 0), maps.unlink(root, 0)), (nodes[0], nodes[1]));
+        assert_eq!(maps.link(root, nodes[2], 2), 0);
+        assert_eq!((maps.nr_linked(root), maps.linked(root, 0)), (1, nodes[2]));
+    }
+
+    #[test]
+    fn a_list_without_nodes_takes_no_room() {
+        let (mut room, mut memory) = room();
+        let mut maps = Maps::default();
+        let node = maps.new_object((&mut memory, &mut room), 48, None);
+        for owner in (0..1000).map(|number| (number + 1) << 16) {
+            assert_eq!(maps.link(owner, node, 0), 0);
+            assert_eq!(maps.link(owner + 8, node, 0), -errno::EINVAL);
+            assert_eq!(maps.unlink(owner, 0), node);
+        }
+        assert!(maps.pieces.linked.is_empty());
+    }
+}
