@@ -25,6 +25,7 @@ const volatile u64 masks[4][2];
 const volatile char motto[6];
 u64 counts[3];
 u32 grown[1] SEC(\".data.grown\");
+const volatile u32 shrunk[16] SEC(\".rodata.shrunk\");
 SEC(\"syscall\") int begin(struct place *given) { return given->llc; }
 ";
     let workshop = Workshop::new();
@@ -123,6 +124,21 @@ cpu = \"nr_cpus - 1\"
 }
 
 #[test]
+fn what_a_machine_has_none_of_has_no_value_and_arrays_may_be_shorter() {
+    let said = "[maps.per_cpu]
+entries = [{ key = 1, value = { each = \"sibling\", value = [1, 2] } }]";
+    let alone = Processor { core: 0, llc: 0, node: 0, speed: 1 };
+    let policy_of = |said: &str| policy(said).unwrap();
+    let error = policy_of(said).load(&BTreeMap::new(), &[], &Topology::new(vec![alone]));
+    let error = error.map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("the machine has none of what it is for each of"), "{error}");
+    let shorter = loaded("[lengths]\nshrunk = 2\n[variables]\nshrunk = [1, 2]").unwrap();
+    assert_eq!(numbers(&shorter, "shrunk"), [1, 2]);
+    let mut sections = shorter.object.data.iter().zip(&shorter.data);
+    assert!(sections.all(|(section, begins)| begins.len() <= section.bytes.len()));
+}
+
+#[test]
 fn who_sets_a_tunable_sets_it_and_what_the_machine_decides_is_none() {
     let said = "[variables]\nslice_ns = \"7us\"\nsmall = \"nr_cpus\"\n";
     let policy = policy(said).unwrap();
@@ -147,6 +163,12 @@ fn what_cannot_be_is_refused_by_its_name() {
         ),
         ("[variables]\nsmall = \"cpu\"", "small = \"cpu\": cpu is not known there"),
         ("[variables]\nfair = 1.5", "fair = 1.5 is no number"),
+        (
+            "[variables]\nslice_ns = \"9223372036854775807 * 4\"",
+            "outside what its type can hold (0 to 18446744073709551615)",
+        ),
+        ("sources = []", "sources is empty"),
+        ("sources = [\"everything.loader.toml\"]", "everything.loader.toml is no source"),
         ("[variables]\n\"counts[3]\" = 1", "counts has 3 elements"),
         ("[variables]\n\"bias.x\" = 1", "bias is no structure, so there is no bias.x"),
         ("[variables]\n\"places[0].lcc\" = 1", "has no member lcc; did you mean llc?"),
