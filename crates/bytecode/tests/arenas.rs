@@ -15,8 +15,9 @@ pub fn arena() -> Arena {
 
 /// Its upper half stands before every address for user space.
 pub const ARENA_BEGIN: u64 = 5 << 32 | 0x1000;
-/// One in so many programs has it.
-pub const ARENA_ONE_IN: u64 = 16;
+/// One in so many programs has it. Elsewhere an emulator runs this, which keeps notes of each page
+/// of each mapping that ever was: 24 MB for an arena.
+pub const ARENA_ONE_IN: u64 = if cfg!(target_arch = "x86_64") { 16 } else { 512 };
 
 /// Accesses by an address that was cast, most of them where a page is, and a cast back.
 pub fn in_arena(numbers: &mut Numbers, number: i32) -> Vec<[u8; 8]> {
