@@ -5,6 +5,7 @@
  * a kernel's. So a kernel that takes and keeps it has judged the test, too.
  */
 #include <scx/common.bpf.h>
+#include "expect.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -47,14 +48,6 @@ struct node __arena *__arena head;
 u32 __arena zeros[2000];
 s32 __arena waiting[WAITING];
 u64 __arena nr_pushed, nr_popped;
-
-#define EXPECT(holds)                                                                              \
-	do {                                                                                       \
-		if (!(holds)) {                                                                    \
-			scx_bpf_error("line %d: not " #holds, __LINE__);                           \
-			return -EINVAL;                                                            \
-		}                                                                                  \
-	} while (0)
 
 /* Nobody may know what stands there. */
 #define READ(place) (*(volatile typeof(place) *)&(place))

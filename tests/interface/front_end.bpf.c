@@ -6,6 +6,7 @@
  * keeps it has judged the test, too.
  */
 #include <scx/common.bpf.h>
+#include "expect.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -71,14 +72,6 @@ struct {
 } queue SEC(".maps");
 
 u32 nr_calls, sum, nr_bare, last_cpu;
-
-#define EXPECT(holds)                                                                              \
-	do {                                                                                       \
-		if (!(holds)) {                                                                    \
-			scx_bpf_error("line %d: not " #holds, __LINE__);                           \
-			return -EINVAL;                                                            \
-		}                                                                                  \
-	} while (0)
 
 SEC("syscall")
 int add(struct order *given)

@@ -5,6 +5,7 @@
  * not a kernel's. So a kernel that takes and keeps it has judged the test, too.
  */
 #include <scx/common.bpf.h>
+#include "expect.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -76,14 +77,6 @@ struct {
 	__uint(max_entries, 4096);
 	__type(value, s32);
 } waiting SEC(".maps");
-
-#define EXPECT(holds)                                                                              \
-	do {                                                                                       \
-		if (!(holds)) {                                                                    \
-			scx_bpf_error("line %d: not " #holds, __LINE__);                           \
-			return -EINVAL;                                                            \
-		}                                                                                  \
-	} while (0)
 
 static s32 ask_queue(void)
 {

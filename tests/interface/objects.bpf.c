@@ -5,6 +5,7 @@
  * answer that is not a kernel's. The headers do not declare what is asked here.
  */
 #include <scx/common.bpf.h>
+#include "expect.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -72,14 +73,6 @@ private(A) struct bpf_spin_lock list_lock;
 private(A) struct bpf_list_head list __contains(item, in_list);
 private(B) struct bpf_spin_lock tree_lock;
 private(B) struct bpf_rb_root tree __contains(item, in_tree);
-
-#define EXPECT(holds)                                                                              \
-	do {                                                                                       \
-		if (!(holds)) {                                                                    \
-			scx_bpf_error("line %d: not " #holds, __LINE__);                           \
-			return -EINVAL;                                                            \
-		}                                                                                  \
-	} while (0)
 
 static struct item *new_item(u64 number)
 {

@@ -5,6 +5,7 @@
  * answer that is not a kernel's. The headers do not declare what is asked here.
  */
 #include <scx/common.bpf.h>
+#include "expect.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -57,14 +58,6 @@ struct walk {
 	u64 sum;
 	u64 stop_at;
 };
-
-#define EXPECT(holds)                                                                              \
-	do {                                                                                       \
-		if (!(holds)) {                                                                    \
-			scx_bpf_error("line %d: not " #holds, __LINE__);                           \
-			return -EINVAL;                                                            \
-		}                                                                                  \
-	} while (0)
 
 static long add_turn(u32 turn, struct walk *walk)
 {

@@ -27,7 +27,7 @@ def cell_of(policy=POLICY, **where):
 @pytest.fixture
 def alone(tmp_path):
     """The policy in a folder of its own, where its loader's file may be another one."""
-    for name in ("front_end.bpf.c", "front_end.loader.toml"):
+    for name in ("front_end.bpf.c", "expect.bpf.h", "front_end.loader.toml"):
         shutil.copy(FOLDER / name, tmp_path)
     return tmp_path
 

@@ -13,7 +13,7 @@ fn a_policy_that_says_every_word_of_the_interface_runs_to_the_end() {
 }
 
 /// Whether a policy that asks, and ends by the line of an answer that is wrong, goes on; a kernel
-/// judges the same file in `tests/policies/test_maps.py`.
+/// judges the same file in `tests/policies/test_answers.py`.
 fn ask(file: &str) {
     let workload = shipped_workload("hackbench", &[("groups", "1"), ("loops", "5")]);
     let policy = compile(file);

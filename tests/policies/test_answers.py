@@ -1,6 +1,6 @@
-"""Goal: maps, and what a policy asks for while it runs, answer in the simulator as in a kernel.
-Method: policies ask when they begin, and end by the line of an answer that is wrong; a kernel takes
-them, and plays under them.
+"""Goal: maps, arenas, a task's fields, and what a policy asks for while it runs, answer in the
+simulator as in a kernel. Method: policies ask, and end by the line of an answer that is wrong; a
+kernel takes them, and plays under them.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ from schedlab.experiment.cells import expand
 from schedlab.experiment.sweep import simulate_cell
 
 INTERFACE = Path(__file__).resolve().parents[1] / "interface"
-NAMES = ("maps", "rings", "objects")
+NAMES = ("maps", "rings", "objects", "arena", "fields", "custody", "nodes")
 ASKED = {"workload": "hackbench", "with": {"groups": "1", "loops": "2"}}
 
 
@@ -21,9 +21,10 @@ def cell_of(name, **where):
     return cell
 
 
+@pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_simulated_kernel_answers_so(name):
-    outcome = simulate_cell(cell_of(name, machine=["osdl-4"]), strict=True)
+def test_a_simulated_kernel_answers_so(name, strict):
+    outcome = simulate_cell(cell_of(name, machine=["osdl-4"]), strict=strict)
     assert outcome.fault is None
     assert outcome.result["error"] is None
 
