@@ -267,10 +267,11 @@ def policy_compiler(zig: str | None = None) -> tuple[str, str]:
     Raises PolicyError if there is none.
     """
 
-def load_machine(path: str, cpus: int | None = None) -> Machine:
-    """Reads a machine's TOML file; with `cpus` the same machine with so many CPUs, 1 to 4096.
+RELEASES: list[str]  # of Linux, whose sched_ext a simulated kernel can have
 
-    Fewer are its first ones; for more it has more sockets like its own.
+def load_machine(path: str, cpus: int | None = None, kernel: str | None = None) -> Machine:
+    """Reads a machine's TOML file; with `cpus` the same with so many CPUs, 1 to 4096: its first
+    ones, or more sockets like its own; with `kernel`, one of `RELEASES`, with its sched_ext.
     Raises ScenarioError if the file cannot be read or says something that cannot be.
     """
 

@@ -324,9 +324,10 @@ def _zig() -> str | None:
     return found and str(Path(found.origin).with_name("zig"))
 
 
-def load_machine(path: str | Path, cpus: int | None = None):
-    """Reads a machine, with `cpus` instead of its CPUs; raises `_native.ScenarioError`."""
-    return native().load_machine(str(path), cpus)
+def load_machine(path: str | Path, cpus: int | None = None, kernel: str | None = None):
+    """Reads a machine, with `cpus` instead of its CPUs and the sched_ext of the release `kernel`;
+    raises `_native.ScenarioError`."""
+    return native().load_machine(str(path), cpus, kernel)
 
 
 def load_workload(path: str | Path, parameters: dict[str, str]):

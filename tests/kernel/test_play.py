@@ -387,7 +387,7 @@ def test_machines_whose_clock_is_ours_run_one_at_a_time():
     [
         (["--on", "vm", "--machine", "laptop"], "'laptop' is a simulated machine", "--kernel"),
         (["--machine", "laptop", "--deterministic"], "is for virtual machines", "--on vm"),
-        (["--machine", "laptop", "--kernel", "6.1"], "is for virtual machines", "--on vm"),
+        (["--machine", "laptop", "--kernel", "6.1"], "unknown release '6.1' of Linux", "6.12"),
         (["--on", "vm", "--cpus", "4,2"], "'4,2' is not a number of CPUs", "4,1,2,2"),
         ([], "no machine is given", "--on vm"),
         (["--on", "vm", "--kernel", "9.9"], "9.9", "schedlab kernels fetch"),

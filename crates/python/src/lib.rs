@@ -8,6 +8,7 @@ mod conformance;
 mod kernel;
 mod race;
 
+use scenario::machine::Release;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, OsStr};
 use std::path::PathBuf;
@@ -280,15 +281,18 @@ fn stepping<T: Send, E: Send>(
 }
 
 /// Reads the machine in the TOML file at `path`; with `cpus` the same with so many CPUs, from 1 to
-/// 4096.
+/// 4096, with `kernel` the same with the sched_ext of that release.
 #[pyfunction]
-#[pyo3(signature = (path, cpus=None))]
-fn load_machine(path: PathBuf, cpus: Option<usize>) -> PyResult<Machine> {
-    let machine = scenario::load_machine(&path).map_err(scenario_error)?;
-    Ok(Machine(match cpus {
-        Some(cpus) => machine.with_cpus(cpus),
-        None => machine,
-    }))
+#[pyo3(signature = (path, cpus=None, kernel=None))]
+fn load_machine(path: PathBuf, cpus: Option<usize>, kernel: Option<&str>) -> PyResult<Machine> {
+    let mut machine = scenario::load_machine(&path).map_err(scenario_error)?;
+    if let Some(cpus) = cpus {
+        machine = machine.with_cpus(cpus);
+    }
+    if let Some(release) = kernel.and_then(Release::named) {
+        machine = machine.with_release(release);
+    }
+    Ok(Machine(machine))
 }
 
 /// Reads the workload in the TOML file at `path`, with `parameters` in place of its defaults.
@@ -427,6 +431,7 @@ mod _native {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let error = module.py().get_type::<super::NativeError>();
+        module.add("RELEASES", super::Release::ALL.map(|release| release.to_string()))?;
         let mut parts = super::PARTS.iter();
         parts.try_for_each(|(name, code)| error.setattr(name, module.py().eval(code, None, None)?))
     }

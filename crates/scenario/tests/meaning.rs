@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use scenario::machine::{Distance, Machine};
+use scenario::machine::{Distance, Machine, Release};
 use scenario::workload::{
     Amount, Cgroup, Change, ChangeKind, Channel, NO_DEADLINE_NS, Op, Quantiles, Repeat, Workload,
 };
@@ -103,6 +103,15 @@ fn the_watchdog_waits_as_long_as_the_kernels_unless_the_machine_says_otherwise()
     assert_eq!(machine(str::to_string).watchdog_ns, 30_000_000_000);
     let patient = machine(|text| text.replace("\nhz = ", "\nwatchdog_s = 60\nhz = "));
     assert_eq!(patient.watchdog_ns, 60_000_000_000);
+}
+
+#[test]
+fn a_machine_has_the_sched_ext_of_the_release_that_it_names() {
+    assert_eq!(machine(str::to_string).release, None);
+    for release in Release::ALL {
+        let line = format!("\nsched_ext = \"{release}\"\nhz = ");
+        assert_eq!(machine(|text| text.replace("\nhz = ", &line)).release, Some(release));
+    }
 }
 
 #[test]
@@ -345,6 +354,8 @@ fn each_cost_and_each_number_of_a_machine_changes_the_digest() {
     digests.extend([
         change(&|m| m.hz += 1),
         change(&|m| m.watchdog_ns += 1),
+        change(&|m| m.release = Some(Release::Linux6_12)),
+        change(&|m| m.release = Some(Release::Linux7_3)),
         change(&|m| m.sync_wakeups ^= true),
         change(&|m| m.sync_wakeups_by_policy = BTreeMap::from([("o1".to_string(), true)])),
         change(&|m| m.hz_by_policy = BTreeMap::from([("o1".to_string(), 100)])),

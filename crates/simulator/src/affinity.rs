@@ -91,7 +91,7 @@ impl Core<'_> {
                 self.tasks.move_to(task, Place::Moving);
             }
             Place::Queued(index) => {
-                if self.queues.is_own(index) {
+                if self.queues.is_own(index) && self.policy.hears_of_custody() {
                     self.call_for(Operation::Dequeue, task, deq_flags);
                 }
                 self.unqueue(task);

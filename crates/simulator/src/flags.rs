@@ -8,10 +8,10 @@ pub const WAKE_TTWU: u64 = 1 << 3;
 pub const WAKE_SYNC: u64 = 1 << 4;
 /// The task becomes runnable.
 pub const ENQ_WAKEUP: u64 = 1 << 0;
-/// To the head of the queue.
-pub const ENQ_HEAD: u64 = 1 << 4;
-/// `select_cpu` chose the CPU.
-pub const ENQ_CPU_SELECTED: u64 = 1 << 10;
+/// To the head of the queue: `ENQUEUE_HEAD`, whose number has moved since Linux 6.18.
+pub const ENQ_HEAD: u64 = 1 << 4 | 1 << 16;
+/// `select_cpu` chose the CPU: `ENQUEUE_RQ_SELECTED`, before and now.
+pub const ENQ_CPU_SELECTED: u64 = 1 << 10 | 1 << 20;
 /// Preempt what runs on the CPU into whose queue the task goes.
 pub const ENQ_PREEMPT: u64 = 1 << 32;
 /// The task was in a queue that is enqueued again.

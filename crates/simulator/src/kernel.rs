@@ -15,6 +15,7 @@ use crate::policy_state::{Given, Load, PolicyState};
 use crate::programs::Programs;
 use crate::queues::Queues;
 use crate::recorder::Recorder;
+use crate::releases;
 use crate::task::Tasks;
 use crate::time::Time;
 use crate::visible::Visible;
@@ -48,13 +49,15 @@ impl<'a> Kernel<'a> {
     ) -> Result<Box<Self>, Refusal> {
         let (nr_cpus, hz, mode) = (machine.cpus.len(), machine.hz_for(name), Mode::of(options));
         let mut visible = Visible::new(hz, nr_cpus as u32, options.strict);
-        let world = world(visible.width());
-        let adopted = Adopted::new(&policy, &mut visible, world, nr_cpus, mode)?;
+        let release = machine.release;
+        visible.facts.version = releases::version(release);
+        let world = world(visible.width(), release);
+        let adopted = Adopted::new(&policy, &mut visible, world, release, nr_cpus, mode)?;
         let cpus = Cpus::new(machine);
         visible.facts.lock_ns = cpus.costs().lock_ns + cpus.transfer_ns(0, 0);
         let spaces = workload.templates.iter().filter_map(|kind| kind.address_space);
         let nr_spaces = spaces.max().map_or(0, |number| number + 1);
-        let given = Given::new(&mut visible, mode, policy.object.clone());
+        let given = Given::new(&mut visible, mode, release, policy.object.clone());
         let mut core = Core {
             time: Time::new(nr_cpus, hz),
             tasks: Tasks::new(&mut visible, nr_cpus, nr_spaces),

@@ -55,6 +55,7 @@ mod queueing;
 mod queues;
 mod record;
 mod recorder;
+mod releases;
 mod requests;
 mod restart;
 mod scheduling;
@@ -85,7 +86,7 @@ pub use watch::{Sample, Watched};
 
 use bytecode::UnknownMap;
 use linked::Refusal;
-use scenario::machine::{CPUS_MAX, Machine};
+use scenario::machine::{CPUS_MAX, Machine, Release};
 use scenario::workload::Workload;
 use std::collections::BTreeMap;
 
@@ -215,7 +216,8 @@ pub fn simulate(
         return Err(SimulateError::Cpus { machine, cpus: nr_cpus, max });
     }
     workload.check_on(machine)?;
-    let filled: Vec<_> = topology_arrays(machine).into_iter().chain(enumerators()).collect();
+    let filled: Vec<_> =
+        topology_arrays(machine).into_iter().chain(enumerators(machine.release)).collect();
     let arrays: Vec<(&str, &[u8])> =
         filled.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
     let topology = topology(machine);
@@ -271,7 +273,7 @@ fn topology(machine: &Machine) -> policy::Topology {
 
 /// What the headers of other people's schedulers ask the loader to fill in; names that are not
 /// known here stay 0, as in a kernel that lacks them.
-fn enumerators() -> impl Iterator<Item = (String, Vec<u8>)> {
-    let known = world::world(abi::MaskWidth::Usual).structures.enumerators();
+fn enumerators(release: Option<Release>) -> impl Iterator<Item = (String, Vec<u8>)> {
+    let known = world::world(abi::MaskWidth::Usual, release).structures.enumerators();
     known.map(|(name, value)| (format!("__{name}"), value.to_le_bytes().to_vec()))
 }

@@ -2,6 +2,7 @@
 
 use crate::abi::STORAGE_MAX;
 use crate::operations::{Operations, is_never_called, unknown_flags};
+use crate::releases;
 use crate::shown::{Part, Shown};
 use crate::visible::{CPU_AT, Placed, Visible};
 use crate::{ON_VM, Options};
@@ -9,6 +10,7 @@ use bytecode::{
     Addresses, Arena, Machine, Maps, Object, Program, UnknownMap, World, arena_of, tokens,
 };
 use policy::Loaded;
+use scenario::machine::Release;
 use std::sync::Arc;
 
 /// Most arguments of an operation.
@@ -122,6 +124,7 @@ impl Linked {
         visible: &mut Visible,
         known: &Maps,
         world: &World,
+        release: Option<Release>,
         mode: Mode,
     ) -> Result<(Linked, Operations), String> {
         let arguments = visible.place([0; ARGUMENTS_MAX]);
@@ -138,9 +141,10 @@ impl Linked {
         let (elements, cells) = (known.elements(CPU_AT), known.cells());
         let addresses = Addresses { data: data.clone(), maps, elements, cells, user_upper };
         let program = Program::link(&copy.object, &roots, world, &addresses);
-        let program = program.map_err(|error| {
-            let hint = if error.is_of_this_world() { ON_VM } else { "" };
-            format!("{error}{hint}")
+        let program = program.map_err(|error| match release {
+            _ if !error.is_of_this_world() => error.to_string(),
+            Some(release) => format!("{error}{}", releases::another(release)),
+            None => format!("{error}{ON_VM}"),
         })?;
         let number = |function| program.function(function).map_or(u64::MAX, |number| number as u64);
         let operations = Operations::of_object(copy, number)
@@ -148,6 +152,7 @@ impl Linked {
         if let flags @ 1.. = unknown_flags(operations.flags) {
             return Err(format!("flags has {flags:#x}, which no kernel up to Linux 7.3 knows"));
         }
+        releases::check(release, copy, operations.flags)?;
         if operations.dispatch_max_batch > BATCH_MAX {
             let batch = operations.dispatch_max_batch;
             return Err(format!(
@@ -213,6 +218,7 @@ impl Adopted {
         loaded: &Loaded,
         visible: &mut Visible,
         world: &World,
+        release: Option<Release>,
         nr_cpus: usize,
         mode: Mode,
     ) -> Result<Self, Refusal> {
@@ -227,7 +233,7 @@ impl Adopted {
             }
         }
         visible.fill(&mut maps, loaded, nr_cpus).map_err(Refusal::Object)?;
-        let linked = Linked::new(loaded, visible, &maps, world, mode);
+        let linked = Linked::new(loaded, visible, &maps, world, release, mode);
         let (linked, ops) = linked.map_err(Refusal::Object)?;
         let arguments_at = visible.room.address(linked.arguments.address());
         Ok(Adopted { code: Some(Box::new(linked)), ops, maps, arguments_at })

@@ -104,6 +104,11 @@ pub fn unknown_flags(flags: u64) -> u64 {
     FLAGS.iter().fold(flags, |left, (_, flag)| left & !flag)
 }
 
+/// The names of these flags.
+pub fn names_of(flags: u64) -> impl Iterator<Item = &'static str> {
+    FLAGS.iter().filter(move |(_, flag)| flags & flag != 0).map(|(name, _)| *name)
+}
+
 impl Operations {
     /// The function that is this operation, if the policy has it.
     pub fn get(&self, operation: Operation) -> Option<Function> {

@@ -5,10 +5,12 @@ use crate::linked::{Adopted, Code, Linked, Mode};
 use crate::operations::{Function, Operation, Operations};
 use crate::place::TaskId;
 use crate::prints::{Prints, Said};
+use crate::releases;
 use crate::visible::{Placed, Visible};
 use bytecode::{Maps, Object};
 use policy::{Loaded, PolicyError};
 use scenario::draw::Random;
+use scenario::machine::Release;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -125,6 +127,12 @@ impl<'a> PolicyState<'a> {
     /// Whether the kernel knows for it which CPUs are idle.
     pub fn tracks_idle(&self) -> bool {
         !self.has(Operation::UpdateIdle) || self.ops.flags & KEEP_BUILTIN_IDLE != 0
+    }
+
+    /// Whether it hears of each task that leaves its custody.
+    #[inline]
+    pub fn hears_of_custody(&self) -> bool {
+        self.has(Operation::Dequeue) && releases::tells_custody(self.given.release)
     }
 
     /// Whether each of its instructions is looked at.
@@ -265,6 +273,8 @@ pub struct Given {
     pub rq: Placed<RunQueue>,
     /// How an object is run.
     pub mode: Mode,
+    /// The release whose interface it finds; none in particular, and it finds that of all.
+    pub release: Option<Release>,
     /// Instructions of it that were watched.
     pub watched: u64,
     /// What of it runs, or ran last.
@@ -291,12 +301,18 @@ pub struct Given {
 
 impl Given {
     /// Nothing yet.
-    pub fn new(visible: &mut Visible, mode: Mode, object: Arc<Object>) -> Given {
+    pub fn new(
+        visible: &mut Visible,
+        mode: Mode,
+        release: Option<Release>,
+        object: Arc<Object>,
+    ) -> Given {
         Given {
             init_task: visible.place(InitTaskArgs::default()),
             exit_task: visible.place(ExitTaskArgs::default()),
             rq: visible.place(RunQueue::default()),
             mode,
+            release,
             watched: 0,
             operation: Operation::Init,
             arguments: (0, 0),

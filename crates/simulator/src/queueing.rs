@@ -7,7 +7,6 @@ use crate::dispatch_queue::{
 };
 use crate::failure::FailureKind;
 use crate::flags;
-use crate::operations::Operation;
 use crate::place::{Place, TaskId};
 use crate::policy_state::Insertion;
 use crate::queues::Stranded;
@@ -182,7 +181,7 @@ impl Core<'_> {
     /// If that is the kernel's, the policy is to hear of it (`task_leave_custody`).
     #[inline]
     pub fn left_custody(&mut self, task: TaskId) {
-        if self.policy.has(Operation::Dequeue)
+        if self.policy.hears_of_custody()
             && let Place::Queued(index) = self.tasks.state(task).place
             && !self.queues.is_own(index)
         {

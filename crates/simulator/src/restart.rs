@@ -119,8 +119,9 @@ impl Core<'_> {
             self.visible.give_back(linked.machine.into_memory());
         }
         let (nr_cpus, mode) = (self.cpus.len(), self.policy.given.mode);
-        let world = world(self.visible.width());
-        let adopted = Adopted::new(&loaded, &mut self.visible, world, nr_cpus, mode);
+        let release = self.policy.given.release;
+        let world = world(self.visible.width(), release);
+        let adopted = Adopted::new(&loaded, &mut self.visible, world, release, nr_cpus, mode);
         let is_there = adopted.is_ok();
         self.policy.replace(adopted.ok());
         if !is_there {

@@ -46,9 +46,6 @@ pub struct Facts {
     pub version: u64,
 }
 
-/// `LINUX_KERNEL_VERSION` of Linux 7.3, the newest release whose interface is here.
-const VERSION: u64 = 7 << 16 | 3 << 8;
-
 impl Shown for Facts {
     const PARTS: &'static [Part] = &[
         Part::of::<u32>(offset_of!(Facts, hz), "CONFIG_HZ"),
@@ -243,8 +240,8 @@ impl Visible {
         let (memory, task_bytes) = (Some(memory), width.tasks().bytes);
         let locks = Placed(placed(width.locks().begin).cast());
         let mut visible = Visible { memory, room, width, task_bytes, parts, facts, walks, locks };
-        let (yes, nr_cpus_max, version) = (1, width.cpus() as u64, VERSION);
-        let facts = Facts { hz, nr_cpu_ids, yes, nr_cpus_max, version, ..Facts::default() };
+        let (yes, nr_cpus_max) = (1, width.cpus() as u64);
+        let facts = Facts { hz, nr_cpu_ids, yes, nr_cpus_max, ..Facts::default() };
         let placed = visible.place(facts);
         visible.room.take(WALKS as usize - FACTS as usize - size_of::<Facts>(), 1, true);
         // Walks that are not open, and so have no next task.

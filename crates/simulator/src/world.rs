@@ -3,23 +3,26 @@
 use crate::abi::{self, MaskWidth};
 use crate::groups::{WALK_BACK, WALK_DOWN, WALK_UP};
 use crate::object_calls::{CALLS, HOLDINGS};
+use crate::releases;
 use crate::shown::written_fields;
 use crate::visible::{FACTS, Facts, TASK_MASK_AT, WALKS, WALKS_MAX};
 use bytecode::{Field, Rows, STORAGES_BEGIN, Shape, Shortcut, Size, Structures, Walks, World};
+use scenario::machine::Release;
 use std::mem::offset_of;
 use std::sync::OnceLock;
 
-/// The world that every object is linked with, where masks are so wide.
-pub fn world(width: MaskWidth) -> &'static World {
-    static USUAL: OnceLock<World> = OnceLock::new();
-    static WIDE: OnceLock<World> = OnceLock::new();
-    let world = if width == MaskWidth::Usual { &USUAL } else { &WIDE };
-    world.get_or_init(|| {
+/// The world that every object is linked with that a kernel of this release takes, where masks are
+/// so wide.
+pub fn world(width: MaskWidth, release: Option<Release>) -> &'static World {
+    const RELEASES: usize = Release::ALL.len() + 1;
+    static WORLDS: [OnceLock<World>; 2 * RELEASES] = [const { OnceLock::new() }; 2 * RELEASES];
+    let row = if width == MaskWidth::Usual { 0 } else { RELEASES };
+    WORLDS[row + release.map_or(0, |release| 1 + release as usize)].get_or_init(|| {
         let number = |name: &str| CALLS.iter().position(|(known, _)| *known == name);
         let functions = CALLS.iter().enumerate().map(|(at, (name, _))| ((*name).to_owned(), at));
         World {
-            structures: structures(width),
-            functions: functions.collect(),
+            structures: structures(width, release),
+            functions: functions.filter(|(name, _)| releases::has_call(release, name)).collect(),
             helpers: bytecode::kernel_calls()
                 .filter_map(|(n, name)| Some((n, number(&name)?)))
                 .collect(),
@@ -152,7 +155,7 @@ macro_rules! structures {
             }
         })*
 
-        fn structures(width: MaskWidth) -> Structures {
+        fn structures(width: MaskWidth, release: Option<Release>) -> Structures {
             let mut all = Structures::default();
             $(all.structure($structure, size_of::<$of>(), vec![$({
                 let names = [stringify!($field) $(, $name)?];
@@ -161,7 +164,7 @@ macro_rules! structures {
             masks(&mut all, width);
             scattered(&mut all);
             groups(&mut all);
-            enumerations(&mut all);
+            enumerations(&mut all, release);
             all
         }
     };
@@ -235,13 +238,14 @@ fn groups(all: &mut Structures) {
 const _: () = assert!(offset_of!(abi::Group, css) + offset_of!(abi::GroupState, cgroup) == 0);
 
 /// Source: Linux 6.12 to 7.3, kernel/sched/ext.c, include/linux/sched/ext.h.
-fn enumerations(all: &mut Structures) {
+fn enumerations(all: &mut Structures, release: Option<Release>) {
+    let [head, selected] = releases::enq_head_and_selected(release).map(|flag| flag as i64);
     all.enumeration(
         "scx_enq_flags",
         &[
             ("SCX_ENQ_WAKEUP", 1),
-            ("SCX_ENQ_HEAD", 1 << 4),
-            ("SCX_ENQ_CPU_SELECTED", 1 << 10),
+            ("SCX_ENQ_HEAD", head),
+            ("SCX_ENQ_CPU_SELECTED", selected),
             ("SCX_ENQ_PREEMPT", 1 << 32),
             ("SCX_ENQ_REENQ", 1 << 40),
             ("SCX_ENQ_LAST", 1 << 41),
@@ -252,7 +256,8 @@ fn enumerations(all: &mut Structures) {
         ("SCX_DEQ_CORE_SCHED_EXEC", 1 << 32),
         ("SCX_DEQ_SCHED_CHANGE", crate::flags::DEQ_SCHED_CHANGE as i64),
     ];
-    all.enumeration("scx_deq_flags", &dequeues);
+    let known = dequeues.into_iter().filter(|(name, _)| releases::has_enumerator(release, name));
+    all.enumeration("scx_deq_flags", &known.collect::<Vec<_>>());
     let wakes = [
         ("SCX_WAKE_FORK", crate::flags::WAKE_FORK as i64),
         ("SCX_WAKE_TTWU", crate::flags::WAKE_TTWU as i64),

@@ -64,7 +64,8 @@ def compare_verb(
     given["vm"] = vm.choice(on, kernel, cpus, deterministic, machines)
     given |= {"vary": values.parse_vary(varied), "repeat": repeat, "seed": seed}
     given["with"] = values.parse_assignments("--with", parameters)
-    given |= {"set": values.parse_set(settings), "cpus": vm.simulated_cpus(on, cpus)}
+    given |= {"set": values.parse_set(settings), "kernel": kernel}
+    given["cpus"] = vm.simulated_cpus(on, cpus)
     asked = definition.build(_merge(file, given))
     if report_path:
         user_file.refuse_unwritable(report_path, store)
@@ -162,7 +163,7 @@ def _merge(file: str | None, given: Mapping) -> dict:
                 merged[key].setdefault(label, {}).update(settings)
         elif value not in (None, []):
             merged[key] = value
-    what_is_run = ("workload", "with", "with_machine", "cpus")
+    what_is_run = ("workload", "with", "with_machine", "cpus", "kernel")
     if any((merged.get(key) or None) != of_file.get(key) for key in what_is_run):
         # What the file says of itself no longer holds.
         said = [merged.pop(k, None) for k in ("title", "description", "claims", "published")]

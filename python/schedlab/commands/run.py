@@ -65,7 +65,8 @@ def run_verb(
     given = {"policies": [policy], "workload": workload, "machine": machines, "seed": seed}
     given["vm"] = vm.choice(on, kernel, cpus, deterministic, machines)
     given["with"] = values.parse_assignments("--with", parameters)
-    given |= {"set": values.parse_set(settings), "cpus": vm.simulated_cpus(on, cpus)}
+    given |= {"set": values.parse_set(settings), "kernel": kernel}
+    given["cpus"] = vm.simulated_cpus(on, cpus)
     if until is not None:
         given["until_ns"] = values.parse_duration_ns("--until", until)
     [cell] = expand(definition.build(given))

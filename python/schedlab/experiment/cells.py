@@ -64,8 +64,8 @@ class ChosenPolicy:
 @dataclass(frozen=True)
 class ChosenMachine:
     """A machine of an experiment: a file, or the platform of a virtual one. `policies` are those
-    that the file singles out, as in `hz_by_policy`; `cpus` is how many it is to have instead of
-    those of its file, or None."""
+    that the file singles out, as in `hz_by_policy`; `cpus` and `kernel` are what it is to have
+    instead of what its file says, or None."""
 
     given: str
     name: str
@@ -75,6 +75,7 @@ class ChosenMachine:
     platform: kernel_platform.Platform | None = None
     policies: tuple[str, ...] = ()
     cpus: int | None = None
+    kernel: str | None = None
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,7 @@ class Cell:
         else:
             words += ["--machine", self.machine.given]
             words += ["--cpus", str(self.machine.cpus)] if self.machine.cpus else []
+            words += ["--kernel", self.machine.kernel] if self.machine.kernel else []
         words += ["--seed", str(self.seed)]
         for name, value in self.workload.parameters.items():
             words += ["--with", f"{name}={value}"]
@@ -193,9 +195,9 @@ def expand(experiment: Experiment) -> list[Cell]:
     refuse_duplicates("machine", [machine.name for machine in machines])
     scenarios = []
     for machine in machines:
-        sized = functools.cache(functools.partial(_sized, machine))
+        changed = functools.cache(functools.partial(_changed, machine, kernel=machine.kernel))
         for varied in combinations:
-            place = sized(varied.cpus)
+            place = machine if varied.cpus is None else changed(varied.cpus)
             workload = workload_of((name_of(place.given), place.nr_cpus), varied.parameters)
             scenarios.append((place, workload, varied))
     kernel = machines[0].platform and machines[0].platform.kernel
@@ -232,10 +234,10 @@ def _choose_machines(experiment: Experiment) -> list[ChosenMachine]:
         for text in experiment.machines:
             path = catalogue.find(catalogue.MACHINES, text)
             machine = catalogue.load_machine(path)
-            facts = (machine.name, str(path), machine.digest, machine.nr_cpus)
-            one = ChosenMachine(text, *facts, policies=tuple(machine.policies))
-            name = machine_name(machine.name, experiment.cpus)
-            chosen.append(replace(_sized(one, experiment.cpus), name=name))
+            name = machine_name(machine.name, experiment.cpus, experiment.kernel)
+            facts = (name, str(path), machine.digest, machine.nr_cpus)
+            of_file = ChosenMachine(text, *facts, policies=tuple(machine.policies))
+            chosen.append(_changed(of_file, experiment.cpus, experiment.kernel))
         return chosen
     vm, kernel = experiment.vm, experiment.vm.kernel
     if kernel is None:
@@ -260,12 +262,13 @@ def _refuse_unknown_policies(machine: ChosenMachine, chosen: Sequence[ChosenPoli
             raise error
 
 
-def _sized(machine: ChosenMachine, cpus: int | None) -> ChosenMachine:
-    """The machine with so many CPUs; as it is for None."""
-    if cpus is None:
+def _changed(machine: ChosenMachine, cpus: int | None, kernel: str | None) -> ChosenMachine:
+    """The machine with so many CPUs and the sched_ext of this release; as it is for None."""
+    if cpus is None and kernel is None:
         return machine
-    of_size = catalogue.load_machine(machine.path, cpus)
-    return replace(machine, digest=of_size.digest, nr_cpus=of_size.nr_cpus, cpus=cpus)
+    other = catalogue.load_machine(machine.path, cpus, kernel)
+    facts = {"digest": other.digest, "nr_cpus": other.nr_cpus}
+    return replace(machine, **facts, cpus=cpus, kernel=kernel)
 
 
 def _choose_workload(

@@ -61,8 +61,8 @@ class Experiment:
     Repetition r has seed `seed + r` for every policy, so that policies meet the same random
     numbers and differ only by what they decide. `machine_parameters` are those of the workload
     that depend on the machine, by its name. `varied` has values of parameters of the workload, of
-    tunables as "LABEL.TUNABLE", and of "cpus", the size of the machines. `cpus` is that size, None
-    for machines as their files have them.
+    tunables as "LABEL.TUNABLE", and of "cpus", the size of the machines. `cpus` is that size, and
+    `kernel` the release whose sched_ext they have; None for machines as their files have them.
     """
 
     policies: tuple[PolicyChoice, ...]
@@ -82,12 +82,13 @@ class Experiment:
     claims: tuple[claims.Claim, ...] = ()
     vm: VmChoice | None = None
     cpus: int | None = None
+    kernel: str | None = None
 
     @property
     def definition(self) -> dict:
         """All of it as plain JSON values; `vm` is there only if it is not simulated, and
-        `machine_parameters`, `claims` and `cpus` only if there are any."""
-        optional = ("vm", "machine_parameters", "claims", "cpus")
+        `machine_parameters`, `claims`, `cpus` and `kernel` only if there are any."""
+        optional = ("vm", "machine_parameters", "claims", "cpus", "kernel")
         return {k: v for k, v in asdict(self).items() if v or k not in optional}
 
     @property
@@ -106,8 +107,8 @@ def build(options: Mapping) -> Experiment:
 
     `policies` and `machine` are lists of names or paths (`policies` also `label=policy`), `vary`
     maps a parameter to its values, `with` a parameter to its text, `with_machine` a machine to its
-    parameters, `set` a label to its tunables. A `VmChoice` under `vm` takes the place of machines
-    and of `cpus`.
+    parameters, `set` a label to its tunables. A `VmChoice` under `vm` takes the place of machines,
+    of `cpus` and of `kernel`.
     `workload`, `repeat`, `seed`, `until_ns`, `name`, `title`, `description`, `published` and
     `claims` are as in an `Experiment`. Raises SchedlabError if something is missing, contradictory
     or out of range.
@@ -134,6 +135,10 @@ def build(options: Mapping) -> Experiment:
         if CPUS in varied:
             what = "the machines' CPUs are both varied (--vary cpus) and fixed (--cpus)"
             raise ExperimentError(what, "leave out one")
+    kernel = None if options.get("vm") else options.get("kernel")
+    if kernel is not None:
+        releases = catalogue.native().RELEASES
+        refuse_unknown("release", [kernel], releases, "of Linux in --kernel of simulations")
     labels = [choice.label for choice in policies]
     tunables = _label_tunables(options.get("set", {}), labels)
     for name in varied:
@@ -153,6 +158,7 @@ def build(options: Mapping) -> Experiment:
         seed=in_range("--seed", options.get("seed", 1), 0, SEED_MAX),
         tunables=tunables,
         cpus=cpus,
+        kernel=kernel,
         **{key: options[key] for key in as_given if key in options},
     )
 
@@ -185,10 +191,12 @@ def name_of(text: str) -> str:
     return Path(text).name.removesuffix(".toml")
 
 
-def machine_name(text: str, cpus: int | None) -> str:
-    """What a machine is called that has so many CPUs, or for None those of its file."""
-    name = name_of(text)
-    return name if cpus is None else f"{name} with {count_text(cpus, 'CPU')}"
+def machine_name(text: str, cpus: int | None, kernel: str | None) -> str:
+    """What a machine is called that has so many CPUs and this release's sched_ext, or for None
+    those of its file."""
+    own = [count_text(cpus, "CPU")] if cpus is not None else []
+    own += [f"Linux {kernel}"] if kernel is not None else []
+    return " with ".join([name_of(text), *filter(None, [" and ".join(own)])])
 
 
 def told_sets(definition: Mapping) -> str:
@@ -264,6 +272,7 @@ def read_options(path: Path) -> dict:
             lambda table, key: table.number(key, None, 0, SEED_MAX, whole=True),
         ),
         "cpus": lambda table, key: table.number(key, None, 1, CPUS_MAX, whole=True),
+        "kernel": lambda table, key: table.get(key, str, "text", 'write it in "…"'),
         "vary": _varied,
         "with": Table.words,
         **dict.fromkeys(("with_machine", "set"), _words_of_each),
@@ -280,9 +289,10 @@ def read_options(path: Path) -> dict:
     where = f"in {path}: with_machine (it is not in this experiment)"
     refuse_unknown("machine", options.get("with_machine", ()), machines, where)
     ideal = None
-    if "cpus" in options and options.keys() & {"published", "claims"}:
-        why = "goes with neither published times nor claims, which are of machines as they are"
-        raise BadValue(f"{path}: cpus", options["cpus"], why, "leave it out")
+    if options.keys() & {"published", "claims"}:
+        for key in options.keys() & {"cpus", "kernel"}:
+            why = "goes with neither published times nor claims, which are of machines as they are"
+            raise BadValue(f"{path}: {key}", options[key], why, "leave it out")
     if "published" in options:
         folder = path.parent.absolute()
         options["published"] = published.read(options["published"], folder, labels, machines)

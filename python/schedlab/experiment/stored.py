@@ -65,7 +65,8 @@ def choose_experiment(
 
 
 def _machines(definition: Mapping) -> list[str]:
-    return [machine_name(text, definition.get("cpus")) for text in definition["machines"]]
+    own = (definition.get("cpus"), definition.get("kernel"))
+    return [machine_name(text, *own) for text in definition["machines"]]
 
 
 def _stored_order(stored: StoredExperiment) -> Callable[[RunRecord], tuple]:

@@ -113,7 +113,7 @@ def outcome_of(make: Callable[[], Mapping]) -> Outcome:
 def _build(cell: Cell) -> tuple:
     """Policy, machine and workload, if their files are still what the cell was made of."""
     policy = _policy(cell.policy.path)
-    machine = _machine(cell.machine.path, cell.machine.cpus)
+    machine = _machine(cell.machine.path, cell.machine.cpus, cell.machine.kernel)
     workload = _workload(cell.workload.path, tuple(cell.workload.parameters.items()))
     refuse_changed(cell.policy, policy.digest)
     refuse_changed(cell.machine, machine.digest)

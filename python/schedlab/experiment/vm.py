@@ -149,11 +149,9 @@ def choice(
     each other."""
     given = [cpus] if isinstance(cpus, str) else list(cpus or ())
     if on == "simulator":
-        wanted = {"--kernel": kernel, "--deterministic": deterministic}
-        for option, value in wanted.items():
-            if value:
-                why = " (simulations always repeat exactly)" if value is True else ""
-                raise SchedlabError(f"{option} is for virtual machines{why}", "add --on vm")
+        if deterministic:
+            why = "is for virtual machines (simulations always repeat exactly)"
+            raise SchedlabError(f"--deterministic {why}", "add --on vm")
         return None
     if machines:
         why = "is a simulated machine, and --on vm runs on a real kernel"

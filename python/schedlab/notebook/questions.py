@@ -63,6 +63,7 @@ def simulate(
     timeline: bool = False,
     watch: Sequence[str] = (),
     cpus: int | None = None,
+    kernel: str | None = None,
     **parameters: Any,
 ) -> Run:
     """Simulates one policy once.
@@ -76,12 +77,14 @@ def simulate(
     watch: numbers of the policy's to follow, for `Run.watched` and `Run.figure`: "NAME",
         "NAME.FIELD", "NAME[3]", "MAP[KEY].FIELD"
     cpus: so many CPUs instead of those that the machine has
+    kernel: release of Linux whose sched_ext the policy finds: "6.12", "6.18" or "7.3"; by default
+        what any of them has
     parameters: the workload's, as in groups=25
 
     Raises SchedlabError if something that is named is not there, or has a value that cannot be.
     """
     asked = {"policies": [policy], "workload": workload, "machine": [machine], "seed": seed}
-    asked["cpus"] = _plain(cpus)
+    asked |= {"cpus": _plain(cpus), "kernel": kernel}
     asked |= {"set": tunables, "until": until, "with": parameters}
     return _one_run(asked, timeline, watch=listed(watch))
 
@@ -148,6 +151,7 @@ def compare(
     processes: int | None = None,
     progress: bool = True,
     cpus: int | None = None,
+    kernel: str | None = None,
     **parameters: Any,
 ) -> Comparison:
     """Compares policies: a grid of policies, machines, varied parameters and repetitions.
@@ -164,7 +168,7 @@ def compare(
         instructions
     progress: show on a terminal, or in a notebook, how far it is, and say on standard error which
         runs failed
-    cpus: so many CPUs instead of those that simulated machines have
+    cpus, kernel: of simulated machines, as in `simulate`
     parameters: the workload's, as in groups=25
 
     Raises SchedlabError as `simulate`, and KeyboardInterrupt after Ctrl-C, which says how many runs
@@ -178,9 +182,11 @@ def compare(
         policies = [f"{label}={policy}" for label, policy in policies.items()]
     given = {"policies": listed(policies), "workload": workload, "vm": on, "vary": vary}
     given |= {"machine": [] if on else listed(machines), "with": parameters, "set": tunables}
-    if on and cpus is not None:
-        raise BadValue("cpus", cpus, "is for simulated machines", "give vm(cpus=…)")
-    asked = _asked(given | {"repeat": repeat, "seed": seed, "cpus": _plain(cpus)})
+    for name, value in {"cpus": cpus, "kernel": kernel}.items():
+        if on and value is not None:
+            raise BadValue(name, value, "is for simulated machines", f"give vm({name}=…)")
+    given |= {"repeat": repeat, "seed": seed, "cpus": _plain(cpus), "kernel": kernel}
+    asked = _asked(given)
     labelled = [f"{choice.label}={choice.policy}" for choice in asked.policies]
     return Question(asked, labelled, _options(asked)).run(store, processes, progress)
 
@@ -278,6 +284,7 @@ def _asked(given: Mapping[str, Any]) -> Experiment:
             "repeat": _plain(given.get("repeat", 1)),
             "seed": _plain(given["seed"]),
             "cpus": given.get("cpus"),
+            "kernel": given.get("kernel"),
             "until_ns": None if until is None else values.parse_duration_ns("until", until),
         }
     )

@@ -4,7 +4,9 @@
 //! comes from (`source = "assumed: why"` if from nowhere).
 
 use crate::model::error::ScenarioError;
-use crate::model::machine::{CPUS_MAX, Costs, Cpu, DISTANCES, Machine, WATCHDOG_DEFAULT_NS};
+use crate::model::machine::{
+    CPUS_MAX, Costs, Cpu, DISTANCES, Machine, Release, WATCHDOG_DEFAULT_NS,
+};
 use crate::reading::{Document, Node, TableNode, parse_table, read_table, stem};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,7 +28,7 @@ pub const SPEED_PERMILLE_MAX: u32 = 1_000_000;
 /// The longest time that the watchdog may be given, in seconds: a day.
 pub const WATCHDOG_S_MAX: u32 = 86_400;
 
-const ROOT_KEYS: [&str; 10] = [
+const ROOT_KEYS: [&str; 11] = [
     "description",
     "source",
     "hz",
@@ -34,6 +36,7 @@ const ROOT_KEYS: [&str; 10] = [
     "sync_wakeups",
     "sync_wakeups_by_policy",
     "watchdog_s",
+    "sched_ext",
     "topology",
     "speed_permille",
     "costs",
@@ -117,11 +120,19 @@ fn machine_of(file: String, table: &Table) -> Result<Machine, ScenarioError> {
             Some(seconds) => u64::from(seconds.unsigned_32(1, WATCHDOG_S_MAX)?) * 1_000_000_000,
             None => WATCHDOG_DEFAULT_NS,
         },
+        release: root.get("sched_ext")?.map(|release| read_release(&release)).transpose()?,
         costs: read_costs(&costs)?,
         digest: String::new(),
     };
     check_ticks(&costs, &machine)?;
     Ok(machine.with_digest())
+}
+
+fn read_release(node: &Node) -> Result<Release, ScenarioError> {
+    Release::named(node.text()?).ok_or_else(|| {
+        let hint = format!("write one of {}, in quotes, or leave it out", Release::names());
+        node.bad("a release of Linux whose sched_ext is not known here", hint)
+    })
 }
 
 /// A tick is over before the next one is due: a machine that is late for its own ticks is a slip of

@@ -100,6 +100,9 @@ pub fn machine_text(machine: &Machine, source: &str) -> Result<String, Irregular
     let _ = writeln!(text, "hz = {}", machine.hz);
     let _ = writeln!(text, "sync_wakeups = {}", machine.sync_wakeups);
     let _ = writeln!(text, "watchdog_s = {}", machine.watchdog_ns / 1_000_000_000);
+    if let Some(release) = machine.release {
+        let _ = writeln!(text, "sched_ext = \"{release}\"");
+    }
     let speeds: Vec<u32> = machine.cpus.iter().map(|cpu| cpu.speed_permille).collect();
     let _ = writeln!(text, "speed_permille = {speeds:?}");
     if !machine.hz_by_policy.is_empty() {

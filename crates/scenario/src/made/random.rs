@@ -73,6 +73,7 @@ fn random_machine(seed: u64, rng: &mut Random) -> Machine {
         sync_wakeups: rng.below(2) == 0,
         sync_wakeups_by_policy: BTreeMap::new(),
         watchdog_ns: WATCHDOG_DEFAULT_NS,
+        release: None,
         costs: random_costs(rng),
         digest: String::new(),
     }

@@ -55,6 +55,10 @@ fn encode_machine(out: &mut Encoder, machine: &Machine) {
     for cost in machine.costs.values() {
         out.number(cost);
     }
+    // Last and only if there is one: machines without it keep the digests that they had.
+    if let Some(release) = machine.release {
+        out.text(&release.to_string());
+    }
 }
 
 fn encode_workload(out: &mut Encoder, workload: &Workload) {

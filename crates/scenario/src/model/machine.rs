@@ -5,6 +5,7 @@
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// The largest number of CPUs a machine may have: the width of the simulator's widest CPU masks.
 pub const CPUS_MAX: usize = 4096;
@@ -12,6 +13,48 @@ pub const CPUS_MAX: usize = 4096;
 /// The watchdog's time where a machine does not say otherwise.
 /// Source: Linux 6.12 kernel/sched/ext.c, SCX_WATCHDOG_MAX_TIMEOUT.
 pub const WATCHDOG_DEFAULT_NS: u64 = 30_000_000_000;
+
+/// A release of Linux, whose sched_ext a simulated kernel can have instead of that of all releases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Release {
+    /// The first with sched_ext.
+    Linux6_12,
+    /// The last of its major version with long support.
+    Linux6_18,
+    /// The newest that is known here.
+    Linux7_3,
+}
+
+impl Release {
+    /// All of them, the oldest first.
+    pub const ALL: [Release; 3] = [Release::Linux6_12, Release::Linux6_18, Release::Linux7_3];
+
+    /// Major and minor version.
+    pub fn version(self) -> (u8, u8) {
+        match self {
+            Release::Linux6_12 => (6, 12),
+            Release::Linux6_18 => (6, 18),
+            Release::Linux7_3 => (7, 3),
+        }
+    }
+
+    /// The one of this name, such as "6.12".
+    pub fn named(name: &str) -> Option<Release> {
+        Release::ALL.into_iter().find(|release| release.to_string() == name)
+    }
+
+    /// Their names, for a person.
+    pub fn names() -> String {
+        Release::ALL.map(|release| release.to_string()).join(", ")
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (major, minor) = self.version();
+        write!(out, "{major}.{minor}")
+    }
+}
 
 /// How far apart two CPUs are, nearest first. The index into every cost "by distance".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -189,6 +232,9 @@ pub struct Machine {
     /// How long a runnable task may wait for a CPU before the watchdog ends the run, where the
     /// policy does not ask for less. The kernel's is 30 s; before sched_ext there was none.
     pub watchdog_ns: u64,
+    /// The release whose sched_ext policies find; without it they find that of every release, so
+    /// that what was written for any of them runs.
+    pub release: Option<Release>,
     /// What kernel operations cost.
     pub costs: Costs,
     /// Digest of everything that can influence a run (not of names and descriptions).
@@ -239,6 +285,13 @@ impl Machine {
             .flat_map(|(thread, number)| thread.iter().map(move |cpu| copy(cpu, number)))
             .take(nr_cpus)
             .collect();
+        self.with_digest()
+    }
+
+    /// The same machine with the sched_ext of this release. Its digest is brought up to date.
+    #[must_use]
+    pub fn with_release(mut self, release: Release) -> Machine {
+        self.release = Some(release);
         self.with_digest()
     }
 

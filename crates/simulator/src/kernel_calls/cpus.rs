@@ -3,8 +3,10 @@
 use crate::abi::{CpuMask, OwnMask, Task};
 use crate::core::Core;
 use crate::flags::{KICK_IDLE, KICK_PREEMPT};
+use crate::operations::Operation;
 use crate::picking::OwnKicks;
 use crate::place::{Place, TaskId};
+use crate::releases;
 use bytecode::errno;
 
 /// `SCX_PICK_IDLE_CORE`
@@ -55,6 +57,13 @@ impl Core<'_> {
         wake_flags: u64,
     ) -> (i32, Option<bool>) {
         if !self.uses_builtin_idle() {
+            return (prev_cpu, None);
+        }
+        let (operation, release) = (self.policy.given.operation, self.policy.given.release);
+        if operation != Operation::SelectCpu && !releases::selects_in_enqueue(release) {
+            let name = operation.name();
+            let why = "in Linux before 6.18 scx_bpf_select_cpu_dfl() is for select_cpu";
+            self.check_call(false, &format!("{why}, and it is called in {name}"));
             return (prev_cpu, None);
         }
         let Some(prev) = self.cpu_of_number(prev_cpu) else { return (prev_cpu, None) };
