@@ -218,7 +218,8 @@ def interface_parts() -> dict[str, str]:
     )
     maps = (crates / "bytecode/src/maps.rs").read_text()
     calls = between(calls, "pub const CALLS", "\n];")
-    flags = re.findall(r'\("(\w+)", 1 << \d+\), +// (.*)', between(operations, "FLAGS: ", "\n];"))
+    table = (crates / "policy/src/table.rs").read_text()
+    flags = re.findall(r'\("(\w+)", .*\), +// (.*)', between(table, "FLAGS: ", "\n];"))
     called = re.findall(r'"(\w+)", \d;', between(operations, "\noperations! {", "\n}"))
     return {
         "Operations": listed(called),

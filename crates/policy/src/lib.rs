@@ -29,6 +29,7 @@ pub use load::Loaded;
 pub use loader::{Call, Entry, Loader, Plan, Processor, Topology, Write, plan_behind};
 pub use sets::TunableSet;
 pub use spelling::nearest;
+pub use table::names_of_flags;
 pub use tunable::Tunable;
 
 use bytecode::Object;

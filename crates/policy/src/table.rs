@@ -11,9 +11,26 @@ const NAME_BYTES: usize = 128;
 const TIMEOUT_MS_MAX: u64 = 30_000;
 /// The most of `dispatch_max_batch`. Source: kernel/sched/ext.c, `bpf_scx_init_member`.
 const DISPATCH_MAX_BATCH_MAX: u64 = i32::MAX as u64;
-/// Bits of `flags` that any kernel has. Source: `SCX_OPS_ALL_FLAGS` of Linux 6.12 to 7.3.
-const FLAGS: u64 = 0x107ff;
+/// Flags that any kernel has, each with what the simulator does about it. Source: Linux 6.12 to 7.3,
+/// `enum scx_ops_flags`.
+pub(crate) const FLAGS: [(&str, u64); 10] = [
+    ("SCX_OPS_KEEP_BUILTIN_IDLE", 1 << 0),      // as in a kernel
+    ("SCX_OPS_ENQ_LAST", ENQ_LAST),             // as in a kernel
+    ("SCX_OPS_ENQ_EXITING", 1 << 2),            // taken; a task that exits is not enqueued any more
+    ("SCX_OPS_SWITCH_PARTIAL", 1 << 3),         // taken; all tasks are the policy's
+    ("SCX_OPS_ENQ_MIGRATION_DISABLED", 1 << 4), // taken; no task disables its migration
+    ("SCX_OPS_ALLOW_QUEUED_WAKEUP", 1 << 5),    // taken; no wake-up is left to another CPU
+    ("SCX_OPS_BUILTIN_IDLE_PER_NODE", 1 << 6),  // taken; idle CPUs are looked for in all nodes
+    ("SCX_OPS_ALWAYS_ENQ_IMMED", 1 << 7),       // taken; a task may wait in a local queue
+    ("SCX_OPS_TID_TO_TASK", 1 << 8),            // taken; there is no call that takes such numbers
+    ("SCX_OPS_HAS_CGROUP_WEIGHT", 1 << 16),     // taken; it changes nothing in a kernel, either
+];
 const ENQ_LAST: u64 = 1 << 1;
+
+/// The names of these flags of `sched_ext_ops`.
+pub fn names_of_flags(flags: u64) -> impl Iterator<Item = &'static str> {
+    FLAGS.iter().filter(move |(_, flag)| flags & flag != 0).map(|(name, _)| *name)
+}
 
 /// Refuses a table that no kernel takes; `policy` is the name of the policy, whose object it is of.
 pub(crate) fn check(policy: &str, object: &Object, table: &Table) -> Result<(), PolicyError> {
@@ -79,7 +96,8 @@ fn of_numbers(table: &Table) -> Refusal {
         bytes.iter().rev().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte))
     };
     let (flags, timeout_ms) = (number("flags"), number("timeout_ms"));
-    let (unknown, batch) = (flags & !FLAGS, number("dispatch_max_batch"));
+    let unknown = FLAGS.iter().fold(flags, |left, (_, flag)| left & !flag);
+    let batch = number("dispatch_max_batch");
     if unknown != 0 {
         let reason = format!("its .flags {flags:#x} has the unknown bits {unknown:#x}");
         return Some((reason, "take the flags from SCX_OPS_..., joined by |".to_owned()));

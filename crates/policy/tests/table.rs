@@ -42,6 +42,10 @@ fn numbers_are_within_what_a_kernel_takes() {
             "its .flags 0x804 has the unknown bits 0x800\nhint: take the flags from SCX_OPS_",
         ),
         (
+            ".flags = 1 << 9 | 1 << 10",
+            "its .flags 0x600 has the unknown bits 0x600\nhint: take the flags from SCX_OPS_",
+        ),
+        (
             ".flags = SCX_OPS_ENQ_LAST",
             "its .flags have SCX_OPS_ENQ_LAST, and it has no .enqueue\nhint: leave the flag out",
         ),
@@ -55,7 +59,7 @@ fn numbers_are_within_what_a_kernel_takes() {
         assert!(said.contains(expected), "{said}");
     }
     // Those of any kernel: older ones have weights of cgroups, newer ones the rest.
-    let most = ".timeout_ms = 30000, .dispatch_max_batch = 2147483647, .flags = 0x107fd";
+    let most = ".timeout_ms = 30000, .dispatch_max_batch = 2147483647, .flags = 0x101fd";
     assert_eq!(said(&format!("{NAME}, {most}")), None);
 }
 

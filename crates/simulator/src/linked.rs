@@ -1,7 +1,7 @@
 //! A copy of a policy that a machine has taken.
 
 use crate::abi::STORAGE_MAX;
-use crate::operations::{Operations, is_never_called, unknown_flags};
+use crate::operations::{Operations, is_never_called};
 use crate::releases;
 use crate::shown::{Part, Shown};
 use crate::visible::{CPU_AT, Placed, Visible};
@@ -149,9 +149,6 @@ impl Linked {
         let number = |function| program.function(function).map_or(u64::MAX, |number| number as u64);
         let operations = Operations::of_object(copy, number)
             .map_err(|name| format!("the simulator lacks the operation {name}{ON_VM}"))?;
-        if let flags @ 1.. = unknown_flags(operations.flags) {
-            return Err(format!("flags has {flags:#x}, which no kernel up to Linux 7.3 knows"));
-        }
         releases::check(release, copy, operations.flags)?;
         if operations.dispatch_max_batch > BATCH_MAX {
             let batch = operations.dispatch_max_batch;

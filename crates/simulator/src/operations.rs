@@ -84,31 +84,6 @@ pub fn is_never_called(name: &str) -> bool {
         || matches!(name, "core_sched_before" | "cpu_acquire" | "cpu_release")
 }
 
-/// Flags of `sched_ext_ops`, each with what is done about it. Source: Linux 6.12 to 7.3,
-/// `enum scx_ops_flags`.
-const FLAGS: [(&str, u64); 10] = [
-    ("SCX_OPS_KEEP_BUILTIN_IDLE", 1 << 0),      // as in a kernel
-    ("SCX_OPS_ENQ_LAST", 1 << 1),               // as in a kernel
-    ("SCX_OPS_ENQ_EXITING", 1 << 2),            // taken; a task that exits is not enqueued any more
-    ("SCX_OPS_SWITCH_PARTIAL", 1 << 3),         // taken; all tasks are the policy's
-    ("SCX_OPS_ENQ_MIGRATION_DISABLED", 1 << 4), // taken; no task disables its migration
-    ("SCX_OPS_ALLOW_QUEUED_WAKEUP", 1 << 5),    // taken; no wake-up is left to another CPU
-    ("SCX_OPS_BUILTIN_IDLE_PER_NODE", 1 << 6),  // taken; idle CPUs are looked for in all nodes
-    ("SCX_OPS_ALWAYS_ENQ_IMMED", 1 << 7),       // taken; a task may wait in a local queue
-    ("SCX_OPS_TID_TO_TASK", 1 << 8),            // taken; there is no call that takes such numbers
-    ("SCX_OPS_HAS_CGROUP_WEIGHT", 1 << 16),     // taken; it changes nothing in a kernel, either
-];
-
-/// Which of these flags no kernel has.
-pub fn unknown_flags(flags: u64) -> u64 {
-    FLAGS.iter().fold(flags, |left, (_, flag)| left & !flag)
-}
-
-/// The names of these flags.
-pub fn names_of(flags: u64) -> impl Iterator<Item = &'static str> {
-    FLAGS.iter().filter(move |(_, flag)| flags & flag != 0).map(|(name, _)| *name)
-}
-
 impl Operations {
     /// The function that is this operation, if the policy has it.
     pub fn get(&self, operation: Operation) -> Option<Function> {

@@ -4,8 +4,7 @@
 //! runs. Sources: Linux 6.12, kernel/sched/ext.c and kernel/bpf/helpers.c; the types that Debian's
 //! kernels 6.18.15 and 7.3.4 tell of themselves, which tests/kernel/test_releases.py reads again.
 
-use crate::operations::names_of;
-use policy::Loaded;
+use policy::{Loaded, names_of_flags};
 use scenario::machine::Release;
 
 use Release::{Linux6_12, Linux6_18, Linux7_3};
@@ -171,7 +170,7 @@ pub fn check(release: Option<Release>, copy: &Loaded, flags: u64) -> Result<(), 
     let Some(named) = release else { return Ok(()) };
     let operations = copy.object.tables[copy.operations].functions.keys();
     let operations = operations.filter(|name| !has(&OPERATIONS, release, name));
-    let flags = names_of(flags).filter(|name| !has_enumerator(release, name));
+    let flags = names_of_flags(flags).filter(|name| !has_enumerator(release, name));
     let operations = operations.map(|name| format!("operation {name}"));
     match operations.chain(flags.map(|name| format!("flag {name}"))).next() {
         Some(lacks) => Err(format!("Linux {named} has no {lacks}{}", another(named))),

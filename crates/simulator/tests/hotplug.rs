@@ -228,7 +228,9 @@ hotplug = [{ at = "3ms", cpu = 1, state = "offline" }]
 "#;
     let (result, lines) = told(text, &[]);
     // The policy still says CPU 1, and the kernel finds another one.
-    assert!(lines.contains(&"enqueue t 1025 on 0".to_owned()), "{lines:#?}");
+    // SCX_ENQ_WAKEUP, and SCX_ENQ_CPU_SELECTED with the numbers of all releases.
+    let flags = 1 | 1 << 10 | 1 << 20;
+    assert!(lines.contains(&format!("enqueue t {flags} on 0")), "{lines:#?}");
     let times: Vec<_> = timeline(&result).iter().map(|s| (s.0, s.2)).collect();
     assert_eq!(times[0], (0, 1));
     assert_eq!(times[1].1, 0);

@@ -86,26 +86,6 @@ fn work_is_done_once_each_time_it_is_started() {
 }
 
 #[test]
-fn a_flag_that_no_kernel_has_is_refused() {
-    for (flags, expected) in [("SCX_OPS_ENQ_LAST | 1 << 8 | 1 << 16", None), ("3 << 8", Some(9))] {
-        let policy = compile_text(&format!(
-            "#include <scx/common.bpf.h>
-            char _license[] SEC(\"license\") = \"GPL\";
-            void BPF_STRUCT_OPS(flags_enqueue, struct task_struct *p, u64 enq_flags)
-            {{ scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags); }}
-            SCX_OPS_DEFINE(flags_ops, .enqueue = (void *)flags_enqueue, .flags = {flags},
-                .name = \"flags\");",
-        ));
-        let said = said_at_end(&policy, &[run(MS)], &Options::default());
-        let unknown = |bit: u32| format!("flags has {:#x}, which no kernel", 1 << bit);
-        match expected {
-            None => assert_eq!(said, ""),
-            Some(bit) => assert!(said.contains(&unknown(bit)), "{said}"),
-        }
-    }
-}
-
-#[test]
 fn maps_of_each_kind_answer_as_a_kernels() {
     ask("tests/interface/maps.bpf.c");
     ask("tests/interface/rings.bpf.c");

@@ -8,26 +8,12 @@ use super::known_keys;
 use super::topology::{GROUPS, Scope, Topology};
 use crate::error::unknown_hint;
 use crate::sets::units_of;
+use crate::table::FLAGS;
 
 /// Bytes of one list that is made for each of a group, with all that is in it.
 const BYTES_MAX: usize = 1 << 26;
 /// How deep unnamed structures may lie in each other.
 const NESTING_MAX: usize = 16;
-/// Bits of `sched_ext_ops.flags`, which an object need not describe. Source: Linux 7.3,
-/// kernel/sched/ext_internal.h, `enum scx_ops_flags`.
-const OPS_FLAGS: [(&str, u32); 10] = [
-    ("SCX_OPS_KEEP_BUILTIN_IDLE", 0),
-    ("SCX_OPS_ENQ_LAST", 1),
-    ("SCX_OPS_ENQ_EXITING", 2),
-    ("SCX_OPS_SWITCH_PARTIAL", 3),
-    ("SCX_OPS_ENQ_MIGRATION_DISABLED", 4),
-    ("SCX_OPS_ALLOW_QUEUED_WAKEUP", 5),
-    ("SCX_OPS_BUILTIN_IDLE_PER_NODE", 6),
-    ("SCX_OPS_ALWAYS_ENQ_IMMED", 7),
-    ("SCX_OPS_TID_TO_TASK", 8),
-    ("SCX_OPS_HAS_CGROUP_WEIGHT", 16),
-];
-
 /// Some bytes, and where they begin in what is filled.
 pub(super) type Piece = (u64, Vec<u8>);
 
@@ -192,7 +178,7 @@ impl Filling<'_> {
             }
             _ => None,
         };
-        let flag = || OPS_FLAGS.iter().find(|(name, _)| *name == word).map(|(_, bit)| 1 << bit);
+        let flag = || FLAGS.iter().find(|(name, _)| *name == word).map(|&(_, flag)| flag.into());
         let known = scope.names.get(word).copied().or_else(flag);
         known.or_else(|| self.btf.types().find_map(|(_, found)| enumerator(found)))
     }
