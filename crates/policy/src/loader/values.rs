@@ -29,7 +29,7 @@ const OPS_FLAGS: [(&str, u32); 10] = [
 ];
 
 /// Some bytes, and where they begin in what is filled.
-pub(super) type Piece = (u64, Vec<u8>);
+pub type Piece = (u64, Vec<u8>);
 
 /// A place in a value.
 #[derive(Clone, Copy, Debug)]
