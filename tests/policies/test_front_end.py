@@ -73,6 +73,25 @@ def test_what_a_program_makes_lies_in_the_arena_and_is_filled(alone, name, old, 
     assert why in outcome.result["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    ("gone", "why"), [(1, None), (3, "its loader cannot run on CPU 3 for look")]
+)
+def test_a_policy_that_is_loaded_again_has_it_again(tmp_path, gone, why):
+    """The last of four CPUs, on which a program is called, computes then."""
+    workload = tmp_path / "busy.toml"
+    workload.write_text(
+        'description = "they compute"\nsource = "own"\n'
+        f'hotplug = [{{ at = "5ms", cpu = {gone}, state = "offline" }}]\n'
+        '[[tasks]]\nname = "busy"\ncount = 8\nprogram = [{ run = "20ms" }]\n'
+    )
+    asked = {"policies": [POLICY], "workload": str(workload), "machine": ["osdl-4"]}
+    [cell] = expand(definition.build(asked))
+    outcome = simulate_cell(cell)
+    assert outcome.fault is None
+    error = outcome.result["error"]
+    assert (error and error["message"]) == why
+
+
 def test_an_object_is_named_as_well_as_the_source_and_the_file(alone):
     source = catalogue.load_policy(alone / "front_end.bpf.c")
     shutil.copy(catalogue.load_policy(POLICY).object_path, alone / "front_end.bpf.o")

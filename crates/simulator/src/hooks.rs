@@ -54,23 +54,32 @@ impl Core<'_> {
         let calls = self.policy.code().map_or(&[][..], |linked| &linked.calls);
         let calls: Vec<Syscall> =
             calls.iter().filter(|call| call.is_attached == is_attached).cloned().collect();
-        let home = self.here();
-        for call in calls {
-            // A CPU that is inside something is not disturbed: where the policy is loaded again.
-            let is_free = |&cpu: &usize| {
-                self.cpus[cpu].is_online && self.cpus[cpu].clock_ns() <= self.now_ns()
-            };
-            self.act_on(call.cpu.filter(is_free).unwrap_or(home));
-            let is_ready = call
-                .made
-                .iter()
-                .all(|(by, made)| self.call_syscall(by) && self.give_made(by, made, call.context));
-            // A loader goes no further where what it calls fails.
-            if !is_ready || !self.call_syscall(&call) {
-                break;
-            }
+        // A loader goes no further where what it calls fails.
+        let _ = calls.iter().all(|call| self.call_on_its_cpu(call));
+    }
+
+    /// Calls a program as its loader does, on the CPU that it asks for; whether that went well.
+    /// The time is not that CPU's, which may be inside something: no task here is the loader.
+    fn call_on_its_cpu(&mut self, call: &Syscall) -> bool {
+        let (home, cpu) = (self.here(), call.cpu.unwrap_or(self.here()));
+        if call.cpu.is_some() && !self.cpus[cpu].is_online {
+            let message = format!("its loader cannot run on CPU {cpu} for {}", call.name);
+            self.fail(FailureKind::PolicyExit, message);
+            return false;
         }
-        self.act_on(home);
+        let spent = self.cpus[cpu].spent();
+        if cpu != home {
+            self.time.begin(cpu, self.now_ns());
+        }
+        let mut made = call.made.iter();
+        let is_ready =
+            made.all(|(by, made)| self.call_syscall(by) && self.give_made(by, made, call.context));
+        let is_well = is_ready && self.call_syscall(call);
+        if cpu != home {
+            self.cpus[cpu].forget_since(spent);
+            self.enter(home, self.now_ns());
+        }
+        is_well
     }
 
     /// Calls a program as its loader does; whether that went well, or else the run has ended.
@@ -106,12 +115,6 @@ impl Core<'_> {
             self.fail(FailureKind::PolicyExit, message);
         }
         is_given
-    }
-
-    fn act_on(&mut self, cpu: usize) {
-        if cpu != self.here() {
-            self.enter(cpu, self.now_ns());
-        }
     }
 
     /// `ops.exit`
