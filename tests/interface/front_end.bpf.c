@@ -12,6 +12,8 @@ char _license[] SEC("license") = "GPL";
 
 #define SHARED_DSQ 0
 #define CPUS 64
+#define __arena __attribute__((address_space(1)))
+#define BPF_MAP_TYPE_ARENA 33
 
 enum mode { CALM, EAGER = 7 };
 
@@ -31,6 +33,17 @@ struct config {
 struct order {
 	u32 cpu;
 	s32 times;
+};
+
+/* What a CPU has in the arena. */
+struct page {
+	u64 before;
+	u64 cpus[2];
+};
+
+struct page_of {
+	u32 cpu;
+	u64 page;
 };
 
 const volatile u32 nr_llcs;
@@ -71,7 +84,17 @@ struct {
 	__type(value, u32);
 } queue SEC(".maps");
 
-u32 nr_calls, sum, nr_bare, last_cpu;
+struct {
+	__uint(type, BPF_MAP_TYPE_ARENA);
+	__uint(map_flags, 1 << 10);
+	__uint(max_entries, CPUS);
+} arena SEC(".maps");
+
+void __arena *bpf_arena_alloc_pages(void *map, void __arena *address, u32 pages, int node,
+				    u64 flags) __ksym;
+
+u32 nr_calls, sum, nr_bare, last_cpu, nr_pages;
+struct page __arena *last_page;
 
 SEC("syscall")
 int add(struct order *given)
@@ -86,6 +109,32 @@ int bare(void *nothing)
 {
 	nr_bare++;
 	return 0;
+}
+
+SEC("syscall")
+int make_page(struct page_of *given)
+{
+	struct page __arena *page = bpf_arena_alloc_pages(&arena, NULL, 1, -1, 0);
+
+	if (!page || given->cpu || given->page)
+		return -ENOMEM;
+	last_page = page;
+	page->before = ++nr_pages;
+	given->page = (u64)page;
+	return 0;
+}
+
+SEC("syscall")
+int take_page(struct page_of *given)
+{
+	struct page __arena *page = (struct page __arena *)given->page;
+	void *map = &arena;
+
+	/* A kernel takes a program's arena to be the one that it names. */
+	asm volatile("" : "+r"(map));
+	if (page->before != given->cpu + 1 || page->cpus[1] != 5)
+		return -EINVAL;
+	return page->cpus[0] == 1ULL << given->cpu ? 0 : -ENOENT;
 }
 
 /* Called when the policy schedules already. */
@@ -164,6 +213,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(front_end_init)
 	if (err)
 		return err;
 	EXPECT(nr_calls == nr_cpus + 1 && sum == nr_cpus * (nr_cpus - 1) + 21 && nr_bare == 1);
+	EXPECT(nr_pages == nr_cpus && last_page);
 	return 0;
 }
 

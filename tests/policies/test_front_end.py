@@ -59,6 +59,39 @@ def test_a_program_that_fails_ends_the_run_by_its_name(alone):
     assert "add, which its loader calls, answered -22" in outcome.result["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    ("name", "old", "new", "why"),
+    [
+        ("loader.toml", ", 5]", ", 6]", "take_page, which its loader calls, answered -22"),
+        ("bpf.c", "= (u64)page;", "= 64;", "make_page made nothing in an arena: it left 0x40"),
+    ],
+)
+def test_what_a_program_makes_lies_in_the_arena_and_is_filled(alone, name, old, new, why):
+    changed = alone / f"front_end.{name}"
+    changed.write_text(changed.read_text().replace(old, new))
+    outcome = simulate_cell(cell_of(alone / "front_end.bpf.c", machine=["osdl-4"]))
+    assert why in outcome.result["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("gone", "why"), [(1, None), (3, "its loader cannot run on CPU 3 for look")]
+)
+def test_a_policy_that_is_loaded_again_has_it_again(tmp_path, gone, why):
+    """The last of four CPUs, on which a program is called, computes then."""
+    workload = tmp_path / "busy.toml"
+    workload.write_text(
+        'description = "they compute"\nsource = "own"\n'
+        f'hotplug = [{{ at = "5ms", cpu = {gone}, state = "offline" }}]\n'
+        '[[tasks]]\nname = "busy"\ncount = 8\nprogram = [{ run = "20ms" }]\n'
+    )
+    asked = {"policies": [POLICY], "workload": str(workload), "machine": ["osdl-4"]}
+    [cell] = expand(definition.build(asked))
+    outcome = simulate_cell(cell)
+    assert outcome.fault is None
+    error = outcome.result["error"]
+    assert (error and error["message"]) == why
+
+
 def test_an_object_is_named_as_well_as_the_source_and_the_file(alone):
     source = catalogue.load_policy(alone / "front_end.bpf.c")
     shutil.copy(catalogue.load_policy(POLICY).object_path, alone / "front_end.bpf.o")

@@ -158,6 +158,19 @@ impl Arena {
         Reserved::Done
     }
 
+    /// Writes what user space writes at its address; `None` if there are no pages for it.
+    pub fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
+        let begin = address.checked_sub(self.user_begin)?;
+        let end = begin.checked_add(bytes.len() as u64)?;
+        if end > u64::from(self.pages) * PAGE_BYTES {
+            return None;
+        }
+        for (at, &byte) in (i64::from(address as u32)..).zip(bytes) {
+            *self.is_there(at, Size::Byte).then(|| &mut self.bytes[at as usize])? = byte;
+        }
+        Some(())
+    }
+
     /// The number that a program reads at an address; `None` if that is not the arena's.
     pub(crate) fn load(&self, address: u64, size: Size) -> Option<u64> {
         let at = place_of(address)?;

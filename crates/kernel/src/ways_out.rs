@@ -77,7 +77,7 @@ const WAYS_OUT: [(&[&str], &str); 21] = [
         "the object asks for the kernel's configuration: put its file at /boot/config-RELEASE",
     ),
     (
-        &["failed to create"],
+        &["': failed to create"],
         "if the map has no size yet, the scheduler's own program sets it: start that one instead",
     ),
     (&["not found in kernel"], "this kernel is too old, or has dropped the call"),

@@ -26,7 +26,7 @@ pub use built::LoaderArray;
 pub use compile::{Compiler, Objects, compile, compile_while, shipped_name};
 pub use error::PolicyError;
 pub use load::Loaded;
-pub use loader::{Call, Entry, Loader, Plan, Processor, Topology, Write, plan_behind};
+pub use loader::{Call, Entry, Loader, Made, Piece, Plan, Processor, Topology, Write, plan_behind};
 pub use sets::TunableSet;
 pub use spelling::nearest;
 pub use table::names_of_flags;

@@ -19,7 +19,7 @@ use toml::{Table, Value};
 use crate::PolicyError;
 use crate::error::{io_error, unknown_hint};
 use crate::tunable::Tunable;
-pub use plan::{Call, Entry, Plan, Write};
+pub use plan::{Call, Entry, Made, Piece, Plan, Write};
 pub use topology::{Processor, Topology};
 
 /// How the name of such a file ends.

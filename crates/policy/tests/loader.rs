@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use crate::workshop::{EVERYTHING, Workshop, bytes, headers, settings};
-use policy::{Loaded, Loader, Policy, PolicyError, Processor, Topology, plan_behind};
+use policy::{Call, Loaded, Loader, Policy, PolicyError, Processor, Topology, plan_behind};
 
 /// Two caches of two cores, of which the first two have two threads each; the last two are slow.
 fn machine() -> Topology {
@@ -27,6 +27,9 @@ u64 counts[3];
 u32 grown[1] SEC(\".data.grown\");
 const volatile u32 shrunk[16] SEC(\".rodata.shrunk\");
 SEC(\"syscall\") int begin(struct place *given) { return given->llc; }
+struct given { u64 size; u64 at; };
+SEC(\"syscall\") int make(struct given *given) { return given->at; }
+SEC(\"syscall\") int take(struct given *given) { return given->at; }
 ";
     let workshop = Workshop::new();
     let source = workshop.path().join("everything.bpf.c");
@@ -121,6 +124,43 @@ cpu = \"nr_cpus - 1\"
     let calls: Vec<_> = loaded.calls.iter().map(|call| (call.context[0], call.cpu)).collect();
     assert_eq!(calls, [(1, None), (0, None), (3, None), (2, None), (0, Some(5))]);
     assert!(loaded.calls[4].is_attached && !loaded.calls[0].is_attached);
+}
+
+#[test]
+fn words_tell_how_many_are_together() {
+    let said = "[variables]\nplaces = [{ near = [\"cpus_per_core\", \"cpus_per_llc\"] }, \
+        { near = [\"cores_per_llc\", \"llcs_per_node\"] }]\n\
+        masks = { each = \"llc\", value = [\"llc_cpus\", \"llc_mask\"] }";
+    let loaded = loaded(said).unwrap();
+    let halves = |low: i64, high: i64| high << 16 | low;
+    let places = numbers(&loaded, "places");
+    assert_eq!([places[1], places[4]], [halves(2, 4), halves(2, 2)]);
+    assert_eq!(numbers(&loaded, "masks")[..8], [4, 0, 15, 0, 2, 0, 48, 0]);
+}
+
+#[test]
+fn what_another_program_makes_is_filled_for_each() {
+    let said = "[[call]]\nprogram = \"take\"\neach = \"llc\"\ncontext.size = \"llc\"\n\
+        context.at = { program = \"make\", of = \"place\", value = { llc = \"llc + 7\" } }";
+    let loaded = loaded(said).unwrap();
+    let called = |call: &Call| &loaded.object.functions[call.function].name[..];
+    assert_eq!(loaded.calls.len(), 2);
+    for (call, llc) in loaded.calls.iter().zip(0..) {
+        assert_eq!((called(call), &call.context[..8]), ("take", &[llc, 0, 0, 0, 0, 0, 0, 0][..]));
+        let [made] = &call.made[..] else { panic!("{call:?}") };
+        assert_eq!((called(&made.by), made.from, made.to), ("make", 8, 8));
+        assert_eq!(made.pieces, [(0, vec![llc + 7, 0, 0, 0])]);
+    }
+    for (from, to, why) in [
+        ("\"make\"", "\"made\"", "there is no program made of section syscall"),
+        ("\"place\"", "\"palace\"", "at: there is no structure palace"),
+        ("\"make\"", "\"begin\"", "the context of begin has no number at of 8 bytes"),
+        ("context.at", "context.it", "has no member it"),
+        ("llc =", "lcc =", "at has no member lcc; did you mean llc?"),
+    ] {
+        let error = self::loaded(&said.replace(from, to)).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(why), "{why}: {error}");
+    }
 }
 
 #[test]

@@ -125,6 +125,16 @@ impl Cpu {
         self.spent_ns[spent as usize] += ns;
     }
 
+    /// Where its time went so far, for [`Cpu::forget_since`].
+    pub fn spent(&self) -> (u64, [u64; SPENT_KINDS]) {
+        (self.clock_ns, self.spent_ns)
+    }
+
+    /// Takes back what it was charged since.
+    pub fn forget_since(&mut self, spent: (u64, [u64; SPENT_KINDS])) {
+        (self.clock_ns, self.spent_ns) = spent;
+    }
+
     /// Up to when its time is accounted for.
     #[inline]
     pub fn clock_ns(&self) -> u64 {

@@ -9,6 +9,7 @@ use crate::place::TaskId;
 use crate::policy_state::Context;
 use crate::visible::Placed;
 use bytecode::{TimerCall, array_token};
+use policy::Made;
 
 impl Core<'_> {
     /// What stands for a task in calls to the policy.
@@ -53,32 +54,67 @@ impl Core<'_> {
         let calls = self.policy.code().map_or(&[][..], |linked| &linked.calls);
         let calls: Vec<Syscall> =
             calls.iter().filter(|call| call.is_attached == is_attached).cloned().collect();
-        let home = self.here();
-        for Syscall { name, function, context, cpu, .. } in calls {
-            // A CPU that is inside something is not disturbed: where the policy is loaded again.
-            let is_free = |&cpu: &usize| {
-                self.cpus[cpu].is_online && self.cpus[cpu].clock_ns() <= self.now_ns()
-            };
-            self.act_on(cpu.filter(is_free).unwrap_or(home));
-            self.policy.begin(Context::Unlocked);
-            let answer = self.run_syscall(function, context) as i32;
-            self.policy.end();
-            // A loader goes no further where what it calls fails.
-            if answer != 0 && !self.recorder.has_failed() {
-                let message = format!("{name}, which its loader calls, answered {answer}");
-                self.fail(FailureKind::PolicyExit, message);
-            }
-            if self.recorder.has_failed() {
-                break;
-            }
-        }
-        self.act_on(home);
+        // A loader goes no further where what it calls fails.
+        let _ = calls.iter().all(|call| self.call_on_its_cpu(call));
     }
 
-    fn act_on(&mut self, cpu: usize) {
-        if cpu != self.here() {
-            self.enter(cpu, self.now_ns());
+    /// Calls a program as its loader does, on the CPU that it asks for; whether that went well.
+    /// The time is not that CPU's, which may be inside something: no task here is the loader.
+    fn call_on_its_cpu(&mut self, call: &Syscall) -> bool {
+        let (home, cpu) = (self.here(), call.cpu.unwrap_or(self.here()));
+        if call.cpu.is_some() && !self.cpus[cpu].is_online {
+            let message = format!("its loader cannot run on CPU {cpu} for {}", call.name);
+            self.fail(FailureKind::PolicyExit, message);
+            return false;
         }
+        let spent = self.cpus[cpu].spent();
+        if cpu != home {
+            self.time.begin(cpu, self.now_ns());
+        }
+        let mut made = call.made.iter();
+        let is_ready =
+            made.all(|(by, made)| self.call_syscall(by) && self.give_made(by, made, call.context));
+        let is_well = is_ready && self.call_syscall(call);
+        if cpu != home {
+            self.cpus[cpu].forget_since(spent);
+            self.enter(home, self.now_ns());
+        }
+        is_well
+    }
+
+    /// Calls a program as its loader does; whether that went well, or else the run has ended.
+    fn call_syscall(&mut self, call: &Syscall) -> bool {
+        self.policy.begin(Context::Unlocked);
+        let answer = self.run_syscall(call.function, call.context) as i32;
+        self.policy.end();
+        if answer != 0 && !self.recorder.has_failed() {
+            let message = format!("{}, which its loader calls, answered {answer}", call.name);
+            self.fail(FailureKind::PolicyExit, message);
+        }
+        !self.recorder.has_failed()
+    }
+
+    /// Fills what a program has made in the arena, and tells a call's context of it.
+    fn give_made(&mut self, by: &Syscall, made: &Made, context: u64) -> bool {
+        let mut linked = self.policy.take_code();
+        let memory = linked.machine.memory_mut();
+        let word = memory.bytes(by.context + made.from as u64, 8).expect("in a context");
+        let address = u64::from_le_bytes(word.try_into().expect("8 bytes"));
+        let to = memory.bytes_mut(context + made.to as u64, 8).expect("in a context");
+        to.copy_from_slice(&address.to_le_bytes());
+        let arena = memory.arena();
+        let is_given = arena.is_some_and(|arena| {
+            made.pieces
+                .iter()
+                .all(|(offset, bytes)| arena.write(address.wrapping_add(*offset), bytes).is_some())
+        });
+        self.policy.put_code(linked);
+        if !is_given {
+            let name = &by.name;
+            let message = format!("{name} made nothing in an arena: it left {address:#x}");
+            self.fail(FailureKind::PolicyExit, message);
+        }
+        is_given
     }
 
     /// `ops.exit`

@@ -9,7 +9,7 @@ use crate::{ON_VM, Options};
 use bytecode::{
     Addresses, Arena, Machine, Maps, Object, Program, UnknownMap, World, arena_of, tokens,
 };
-use policy::Loaded;
+use policy::{Call, Loaded, Made};
 use scenario::machine::Release;
 use std::sync::Arc;
 
@@ -95,6 +95,28 @@ pub struct Syscall {
     pub cpu: Option<usize>,
     /// Whether it is called after `init`, and not before.
     pub is_attached: bool,
+    /// What is made for it first: by which program, and the rest of it.
+    pub made: Vec<(Syscall, Made)>,
+}
+
+impl Syscall {
+    /// Gives a call its place in the memory; `number` has the program's numbers of functions.
+    fn new(
+        copy: &Loaded,
+        call: &Call,
+        visible: &mut Visible,
+        number: &dyn Fn(usize) -> u64,
+    ) -> Result<Syscall, String> {
+        let context = visible.copy(&call.context, false);
+        let context = context.ok_or("no room for what its loader gives to programs")?;
+        let name = copy.object.functions[call.function].name.clone();
+        let mut made = Vec::new();
+        for one in &call.made {
+            made.push((Syscall::new(copy, &one.by, visible, number)?, one.clone()));
+        }
+        let (function, cpu) = (number(call.function), call.cpu);
+        Ok(Syscall { name, function, context, cpu, is_attached: call.is_attached, made })
+    }
 }
 
 impl Linked {
@@ -135,7 +157,9 @@ impl Linked {
         let maps = tokens(copy.object.maps.iter().map(|map| map.kind));
         let table = &copy.object.tables[copy.operations];
         let called = table.functions.iter().filter(|(name, _)| !is_never_called(name));
-        let by_loader = copy.calls.iter().map(|call| &call.function);
+        let made = copy.calls.iter().flat_map(|call| &call.made);
+        let by_loader = copy.calls.iter().chain(made.map(|made| &made.by));
+        let by_loader = by_loader.map(|call| &call.function);
         let called = called.map(|(_, function)| function).chain(by_loader);
         let roots: Vec<usize> = called.copied().collect();
         let (elements, cells) = (known.elements(CPU_AT), known.cells());
@@ -160,14 +184,8 @@ impl Linked {
             copy.object.code[copy.object.functions[function].code].may_sleep()
         };
         let sleepable = roots.iter().filter(may_sleep).map(|&function| number(function)).collect();
-        let mut calls = Vec::new();
-        for call in &copy.calls {
-            let context = visible.copy(&call.context, false);
-            let context = context.ok_or("no room for what its loader gives to programs")?;
-            let name = copy.object.functions[call.function].name.clone();
-            let (function, cpu) = (number(call.function), call.cpu);
-            calls.push(Syscall { name, function, context, cpu, is_attached: call.is_attached });
-        }
+        let calls = copy.calls.iter().map(|call| Syscall::new(copy, call, visible, &number));
+        let calls = calls.collect::<Result<_, _>>()?;
         let instructions_max =
             if mode == Mode::Strict { STRICT_INSTRUCTIONS_MAX } else { INSTRUCTIONS_MAX };
         let mut machine = Machine::new(program, visible.lend(), instructions_max);

@@ -1,6 +1,9 @@
 //! What a policy's own front end would do: the file that says it lies behind the policy's object.
 
 use std::ffi::OsStr;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
 
 use libbpf_rs::{MapCore, MapFlags, MapType, Object, OpenMapMut, OpenObject, ProgramInput};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -9,6 +12,10 @@ use policy::{Call, Entry, Plan, PolicyError};
 
 use super::variables::Variable;
 use super::{LoadError, holds_section, settings, topology};
+
+/// What the kernel calls the memory of a map that a process has. Source: Linux,
+/// kernel/bpf/syscall.c, `bpf_map_new_fd`.
+const SHARED_MAP: &str = "anon_inode:bpf-map";
 
 /// Done, or a sentence on why not.
 type Told = Result<(), String>;
@@ -94,11 +101,45 @@ fn add(object: &mut Object, plan: &Plan, entry: &Entry) -> Told {
 }
 
 fn run(object: &mut Object, plan: &Plan, call: &Call) -> Told {
+    let mut context = call.context.clone();
+    for made in &call.made {
+        let mut makers = made.by.context.clone();
+        run_in(object, plan, &made.by, &mut makers)?;
+        let word = &makers[made.from..made.from + 8];
+        context[made.to..made.to + 8].copy_from_slice(word);
+        let address = u64::from_le_bytes(word.try_into().expect("8 bytes"));
+        for (offset, bytes) in &made.pieces {
+            let name = &plan.object.functions[made.by.function].name;
+            write_shared(address.wrapping_add(*offset), bytes).map_err(|error| {
+                format!("{name} made nothing in an arena: it left {address:#x}: {error}")
+            })?;
+        }
+    }
+    run_in(object, plan, call, &mut context)
+}
+
+/// Writes into memory that a map shares with this process.
+fn write_shared(address: u64, bytes: &[u8]) -> io::Result<()> {
+    let end = address.saturating_add(bytes.len() as u64);
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    let holds = |line: &str| {
+        let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+        let range = range.and_then(|(begin, end)| Some((number(begin)?, number(end)?)));
+        line.ends_with(SHARED_MAP) && range.is_some_and(|(from, to)| from <= address && end <= to)
+    };
+    if !fs::read_to_string("/proc/self/maps")?.lines().any(holds) {
+        return Err(io::Error::other("no map has it in this process"));
+    }
+    // The kernel writes, and says if there is no page; a pointer would end this process.
+    OpenOptions::new().write(true).open("/proc/self/mem")?.write_all_at(bytes, address)
+}
+
+/// Calls a program, which may change its context.
+fn run_in(object: &mut Object, plan: &Plan, call: &Call, context: &mut [u8]) -> Told {
     let name = &plan.object.functions[call.function].name;
     let program = object.progs_mut().find(|program| program.name() == OsStr::new(name));
     let program = program.ok_or_else(|| format!("there is no program {name}"))?;
-    let mut context = call.context.clone();
-    let given = (!context.is_empty()).then_some(&mut context[..]);
+    let given = (!context.is_empty()).then_some(context);
     let input = ProgramInput { context_in: given, ..ProgramInput::default() };
     let output = on_cpu(call.cpu, || program.test_run(input))
         .map_err(|error| format!("cannot run on CPU {:?} for {name}: {error}", call.cpu))?

@@ -12,11 +12,12 @@ const NSEC_PER_SEC: u64 = 1_000_000_000;
 
 /// Opens the object in memory; nothing of it goes to the kernel yet.
 ///
-/// `CONFIG_HZ` is told to the loader, which otherwise looks for a file of the kernel's
-/// configuration; a virtual machine has none.
+/// What the running kernel itself shows of its configuration is told to the loader, which otherwise
+/// looks for a file of it; a virtual machine has none.
 pub(super) fn open(image: &[u8]) -> io::Result<OpenObject> {
-    let kconfig = ticks_per_second().map(|hz| format!("CONFIG_HZ={hz}\n")).unwrap_or_default();
-    let kconfig = CString::new(kconfig)?;
+    let known = [("CONFIG_HZ", ticks_per_second()), ("CONFIG_NR_CPUS", cpus_max())];
+    let line = |(name, number): (&str, Option<u64>)| Some(format!("{name}={}\n", number?));
+    let kconfig = CString::new(known.into_iter().filter_map(line).collect::<String>())?;
     let options = bpf_object_open_opts {
         sz: size_of::<bpf_object_open_opts>() as size_t,
         object_name: c"policy".as_ptr(),
@@ -40,6 +41,12 @@ fn ticks_per_second() -> Option<u64> {
     Some((NSEC_PER_SEC + tick_ns / 2) / tick_ns)
 }
 
+/// `CONFIG_NR_CPUS` of the running kernel.
+fn cpus_max() -> Option<u64> {
+    let last = std::fs::read_to_string("/sys/devices/system/cpu/kernel_max").ok()?;
+    last.trim().parse::<u64>().ok()?.checked_add(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,5 +55,11 @@ mod tests {
     fn the_kernel_ticks_as_often_as_linux_can_be_built_to() {
         let hz = ticks_per_second().unwrap();
         assert!([100, 250, 300, 1000].contains(&hz), "{hz}");
+    }
+
+    #[test]
+    fn the_kernel_has_room_for_more_cpus_than_there_are() {
+        let here = std::thread::available_parallelism().unwrap().get() as u64;
+        assert!(cpus_max().unwrap() >= here);
     }
 }

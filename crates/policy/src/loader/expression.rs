@@ -1,7 +1,10 @@
-//! Whole numbers that are computed of words, as in `(cpu + nr_cpus / 2) % nr_cpus`.
+//! Whole numbers that are computed of words, as in `(cpu + nr_cpus / 2) % nr_cpus`. What compares
+//! is 1 or 0.
 
-/// Operators, those that bind least first; those of a row are taken from left to right.
-const OPERATORS: [&[&str]; 4] = [&["|"], &["<<", ">>"], &["+", "-"], &["*", "/", "%"]];
+/// Operators, those that bind least first; those of a row are taken from left to right. One that
+/// begins another of its row or an earlier one stands behind it.
+const OPERATORS: [&[&str]; 6] =
+    [&["|"], &["==", "!="], &["<=", ">=", "<", ">"], &["<<", ">>"], &["+", "-"], &["*", "/", "%"]];
 /// How deep parentheses may be.
 const DEPTH_MAX: usize = 32;
 
@@ -30,6 +33,12 @@ impl<'a> Reading<'a> {
             let shift = || u32::try_from(right).ok().filter(|&bits| bits < 64);
             let result = match *operator {
                 "|" => Some(value | right),
+                "==" => Some((value == right).into()),
+                "!=" => Some((value != right).into()),
+                "<=" => Some((value <= right).into()),
+                ">=" => Some((value >= right).into()),
+                "<" => Some((value < right).into()),
+                ">" => Some((value > right).into()),
                 "<<" => shift().and_then(|bits| value.checked_mul(1 << bits)),
                 ">>" => shift().map(|bits| value >> bits),
                 "+" => value.checked_add(right),
@@ -105,6 +114,9 @@ mod tests {
             ("(cpu + 4) % 8 / 2", Ok(0)),
             ("1 << cpu | -0 | 2", Ok(34)),
             ("-cpu", Ok(-5)),
+            ("cpu > 4 == 1", Ok(1)),
+            ("1 << 2 <= cpu", Ok(1)),
+            ("(cpu >= 6) + (cpu != 5) + (cpu < 5)", Ok(0)),
         ];
         for (text, value) in cases {
             assert_eq!(evaluate(text, &known), value, "{text}");

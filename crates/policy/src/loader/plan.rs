@@ -6,7 +6,8 @@ use bytecode::{MapDefinition, Object, Type, TypeId, Variable, kind, map_kind_nam
 use toml::{Table, Value};
 
 use super::topology::{Scope, Topology};
-use super::values::{Filling, Piece, Place};
+pub use super::values::Piece;
+use super::values::{Filling, Place};
 use super::{known_keys, members};
 use crate::error::unknown_hint;
 
@@ -62,7 +63,7 @@ pub struct Entry {
 }
 
 /// A program that is called once.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Call {
     /// The function, as an index of the object's.
     pub function: usize,
@@ -72,6 +73,21 @@ pub struct Call {
     pub cpu: Option<usize>,
     /// Whether it is called after the policy was attached, and not before.
     pub is_attached: bool,
+    /// What is made for it first.
+    pub made: Vec<Made>,
+}
+
+/// Memory in an arena that another program makes for a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// The call that makes it.
+    pub by: Call,
+    /// Where that leaves its address, for user space, in its context: 8 bytes.
+    pub from: usize,
+    /// Where the other call's context has the address.
+    pub to: usize,
+    /// What is written into the memory, and where.
+    pub pieces: Vec<Piece>,
 }
 
 /// What `table`, a file, asks of `object` on a machine.
@@ -269,17 +285,7 @@ impl Making<'_> {
 
     fn call(&mut self, asked: &Table) -> Result<(), String> {
         known_keys(asked, &["program", "each", "context", "cpu", "attached"], "[[call]]")?;
-        let name = asked.get("program").and_then(Value::as_str);
-        let name = name.ok_or("[[call]] has no program\nhint: write program = \"...\"")?;
-        let object = &self.plan.object;
-        let is_called =
-            |&(_, one): &(usize, &bytecode::Function)| object.code[one.code].is_for_user_space();
-        let all = || object.functions.iter().enumerate().filter(is_called);
-        let Some((function, _)) = all().find(|(_, one)| one.name == name) else {
-            let known: Vec<String> = all().map(|(_, one)| one.name.clone()).collect();
-            let hint = unknown_hint(name, &known);
-            return Err(format!("there is no program {name} of section syscall{hint}"));
-        };
+        let (name, function) = self.program(asked, "[[call]]")?;
         let of = self.context_of(name);
         let is_attached = match asked.get("attached") {
             None => false,
@@ -287,20 +293,106 @@ impl Making<'_> {
                 said.as_bool().ok_or(format!("attached = {said} is not true or false"))?
             }
         };
-        let (place, nothing) = (format!("the context of {name}"), Value::Table(Table::new()));
-        let value = asked.get("context").unwrap_or(&nothing);
+        let place = format!("the context of {name}");
+        let mut value = asked.get("context").cloned().unwrap_or(Value::Table(Table::new()));
+        let makers = self.split_makers(&mut value, of);
         for scope in self.filling.each("[[call]]", asked)? {
             let context = match of {
-                Some((of, bytes)) => self.bytes(&place, (of, bytes), value, &scope)?,
+                Some((of, bytes)) => self.bytes(&place, (of, bytes), &value, &scope)?,
                 None if asked.contains_key("context") => {
                     return Err(format!("{place} has no type, so nothing can be set in it"));
                 }
                 None => Vec::new(),
             };
             let cpu = asked.get("cpu").map(|value| self.cpu(value, &scope)).transpose()?;
-            self.plan.calls.push(Call { function, context, cpu, is_attached });
+            let made =
+                makers.iter().map(|(member, to, asked)| self.made(member, *to, asked, &scope));
+            let made = made.collect::<Result<_, _>>()?;
+            self.plan.calls.push(Call { function, context, cpu, is_attached, made });
         }
         Ok(())
+    }
+
+    /// The program that a table names, and its function.
+    fn program<'t>(&self, asked: &'t Table, place: &str) -> Result<(&'t str, usize), String> {
+        let name = asked.get("program").and_then(Value::as_str);
+        let name =
+            name.ok_or_else(|| format!("{place} has no program\nhint: write program = \"...\""))?;
+        let object = &self.plan.object;
+        let is_called =
+            |&(_, one): &(usize, &bytecode::Function)| object.code[one.code].is_for_user_space();
+        let all = || object.functions.iter().enumerate().filter(is_called);
+        let found = all().find(|(_, one)| one.name == name);
+        found.map(|(function, _)| (name, function)).ok_or_else(|| {
+            let known: Vec<String> = all().map(|(_, one)| one.name.clone()).collect();
+            let hint = unknown_hint(name, &known);
+            format!("there is no program {name} of section syscall{hint}")
+        })
+    }
+
+    /// Takes those members out of a context that other programs make: where a number is to be, a
+    /// table stands. Each with its name and its place.
+    fn split_makers(
+        &self,
+        context: &mut Value,
+        of: Option<(TypeId, u32)>,
+    ) -> Vec<(String, usize, Table)> {
+        let mut makers = Vec::new();
+        let (Some(members), Some((of, bytes))) = (context.as_table_mut(), of) else {
+            return makers;
+        };
+        let whole = Place { offset: 0, of, bytes: bytes.into() };
+        members.retain(|member, value| {
+            let place = value.as_table().and_then(|_| self.word(whole, member));
+            makers.extend(
+                place
+                    .zip(value.as_table())
+                    .map(|(at, table)| (member.to_owned(), at, table.clone())),
+            );
+            place.is_none()
+        });
+        makers
+    }
+
+    /// Where a member of 8 bytes that is a number lies.
+    fn word(&self, whole: Place, member: &str) -> Option<usize> {
+        let (_, place) = self.filling.find("", whole, member).ok()?;
+        let resolved = self.filling.btf.resolve(place.of).ok()?.1;
+        (matches!(resolved, Type::Integer { .. }) && place.bytes == 8)
+            .then_some(place.offset as usize)
+    }
+
+    /// What another program makes for the member of a call's context.
+    fn made(&self, member: &str, to: usize, asked: &Table, scope: &Scope) -> Result<Made, String> {
+        known_keys(asked, &["program", "of", "value"], member)?;
+        let (name, function) = self.program(asked, member)?;
+        let context =
+            self.context_of(name).map(|(of, bytes)| Place { offset: 0, of, bytes: bytes.into() });
+        let from = context.and_then(|whole| self.word(whole, member));
+        let (context, from) = context.zip(from).ok_or_else(|| {
+            format!("the context of {name} has no number {member} of 8 bytes, where it leaves one")
+        })?;
+        let mut pieces = Vec::new();
+        if let Some(value) = asked.get("value") {
+            let of = self.structure(member, asked.get("of"))?;
+            self.filling.fill(member, of, value, scope, &mut pieces)?;
+            check_within(&pieces, of.bytes, member)?;
+        }
+        let context = vec![0; context.bytes as usize];
+        Ok(Made { by: Call { function, context, ..Call::default() }, from, to, pieces })
+    }
+
+    /// The structure that is called so.
+    fn structure(&self, member: &str, named: Option<&Value>) -> Result<Place, String> {
+        let btf = self.filling.btf;
+        let named = named.and_then(Value::as_str);
+        let named = named.ok_or_else(|| format!("{member}: of names no structure"))?;
+        let is_named =
+            |found: &Type| matches!(found, Type::Structure { name, .. } if name == named);
+        let found = btf.types().find(|(_, found)| is_named(found));
+        let place =
+            found.and_then(|(of, _)| Some(Place { offset: 0, of, bytes: btf.bytes_of(of).ok()? }));
+        place.ok_or_else(|| format!("{member}: there is no structure {named}"))
     }
 
     fn cpu(&self, value: &Value, scope: &Scope) -> Result<usize, String> {

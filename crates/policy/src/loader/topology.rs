@@ -1,6 +1,6 @@
 //! What a loader's file may ask of a machine: numbers, and groups of CPUs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The most capable CPU's capacity. Source: Linux, include/linux/sched.h, `SCHED_CAPACITY_SCALE`.
 const CAPACITY_MAX: u64 = 1024;
@@ -68,8 +68,21 @@ impl Topology {
             ("has_smt", (nr_cores < nr_cpus).into()),
             ("has_numa", (nr_nodes > 1).into()),
             ("has_little_cpus", self.cpus.iter().any(is_slow).into()),
+            ("cpus_per_core", self.most(|_, number| number, |cpu| cpu.core)),
+            ("cpus_per_llc", self.most(|_, number| number, |cpu| cpu.llc)),
+            ("cores_per_llc", self.most(|cpu, _| cpu.core, |cpu| cpu.llc)),
+            ("llcs_per_node", self.most(|cpu, _| cpu.llc, |cpu| cpu.node)),
         ];
         Scope { names: names.into(), cpus: (0..self.cpus.len()).collect() }
+    }
+
+    /// How many parts the whole has that has most of them.
+    fn most(&self, part: fn(&Processor, u32) -> u32, whole: fn(&Processor) -> u32) -> i128 {
+        let mut parts: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+        for (cpu, number) in self.cpus.iter().zip(0..) {
+            parts.entry(whole(cpu)).or_default().insert(part(cpu, number));
+        }
+        parts.values().map(BTreeSet::len).max().unwrap_or(0) as i128
     }
 
     /// What holds for each of a kind of group, in its order; `None` if there is no such kind.
@@ -108,8 +121,12 @@ impl Topology {
     fn cpu(&self, number: usize, whole: &Scope) -> Scope {
         let cpu = self.cpus[number];
         let capacity = u64::from(cpu.speed) * CAPACITY_MAX / u64::from(self.fastest.max(1));
+        let shares = |&other: &usize| self.cpus[other].llc == cpu.llc;
+        let of_llc = (0..self.cpus.len()).filter(shares);
         let mut names = whole.names.clone();
         names.extend([
+            ("llc_cpus", of_llc.clone().count() as i128),
+            ("llc_mask", of_llc.take_while(|&cpu| cpu < 64).map(|cpu| 1 << cpu).sum()),
             ("cpu", number as i128),
             ("core", cpu.core.into()),
             ("llc", cpu.llc.into()),

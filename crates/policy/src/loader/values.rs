@@ -15,7 +15,7 @@ const BYTES_MAX: usize = 1 << 26;
 /// How deep unnamed structures may lie in each other.
 const NESTING_MAX: usize = 16;
 /// Some bytes, and where they begin in what is filled.
-pub(super) type Piece = (u64, Vec<u8>);
+pub type Piece = (u64, Vec<u8>);
 
 /// A place in a value.
 #[derive(Clone, Copy, Debug)]
