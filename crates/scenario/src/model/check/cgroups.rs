@@ -22,6 +22,23 @@ const PERIOD_NS_MAX: u64 = 1_000_000_000;
 pub const PERIOD_NS_DEFAULT: u64 = 100_000_000;
 /// The longest name. Source: Linux, include/uapi/linux/limits.h, `NAME_MAX`.
 const NAME_BYTES_MAX: usize = 255;
+/// What files of a cgroup begin with: the word for all, and the kernel's controllers.
+/// Source: Linux, kernel/cgroup/cgroup.c, `cgroup_file_name`, and include/linux/cgroup_subsys.h.
+const FILE_PREFIXES: [&str; 13] = [
+    "cgroup",
+    "cpu",
+    "cpuset",
+    "debug",
+    "dmem",
+    "hugetlb",
+    "io",
+    "irq",
+    "memory",
+    "misc",
+    "perf_event",
+    "pids",
+    "rdma",
+];
 /// What `cpu.max` is written in.
 const STEP_NS: u64 = 1000;
 
@@ -107,6 +124,13 @@ fn check_path(i: usize, groups: &[Cgroup]) -> Result<(), Problem> {
     if !is_named {
         let hint = "write it as \"/name\" or \"/parent/name\", of letters, digits, _, - and .";
         return wrong("not a path of a cgroup", hint.to_string());
+    }
+    if let Some((prefix, _)) = name.split_once('.')
+        && FILE_PREFIXES.contains(&prefix)
+    {
+        let problem = "a kernel's cgroups have files of such names, and take no folder beside them";
+        let hint = format!("begin the name with another word than {}", quoted(prefix));
+        return wrong(problem, hint);
     }
     let before = &groups[..i];
     if before.iter().any(|other| other.path == *path) {
