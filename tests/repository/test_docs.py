@@ -203,7 +203,7 @@ def kinds_of_maps(maps: str) -> list[tuple[str, str]]:
 
 def never_called(operations: str) -> list[str]:
     text = between(operations, "pub fn is_never_called", "\n}")
-    prefixes = re.findall(r'"(\w+)"', between(text, "[", "]"))
+    prefixes = re.findall(r'starts_with\("(\w+)"\)', text)
     return [f"{prefix}*" for prefix in prefixes] + re.findall(
         r'"(\w+)"', between(text, "matches!", ")")
     )
@@ -237,7 +237,7 @@ def test_the_reference_names_all_that_a_policy_may_use():
     path = ROOT / "docs" / "reference" / "interface.md"
     page = path.read_text()
     for heading, part in interface_parts().items():
-        assert part.count("`") > 8, heading
+        assert part.count("`") >= 8, heading
         section = rf"^(#+ {heading}\n(?:(?!#|`|\| `).*\n)*)((?:(?:`|\| `).*\n)+)"
         found = re.search(section, page, re.MULTILINE)
         assert found, f"{heading}: the page lacks its part"

@@ -243,7 +243,7 @@ fn all_cpu_sets(workload: &Workload) -> Vec<(&str, &CpuSet)> {
     }
     found.extend(workload.changes.iter().filter_map(|change| match &change.what {
         ChangeKind::Affinity { task, cpus } => Some((task.as_str(), cpus)),
-        ChangeKind::Hotplug { .. } => None,
+        _ => None,
     }));
     found
 }

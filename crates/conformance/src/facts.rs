@@ -229,7 +229,7 @@ impl<'a> Watch<'a> {
             Allowed::Set(set) => self.workload.cpu_sets[set as usize].clone(),
             Allowed::Change(number) => match &self.workload.changes[number as usize].what {
                 ChangeKind::Affinity { cpus, .. } => cpus.clone(),
-                ChangeKind::Hotplug { .. } => unreachable!("only changes of affinity are named"),
+                _ => unreachable!("only changes of affinity are named"),
             },
             Allowed::All => None,
         };

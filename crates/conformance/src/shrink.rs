@@ -157,7 +157,7 @@ fn disturbances(scenario: &Scenario) -> Vec<Scenario> {
 fn with_lower_cpu(changes: &[Change]) -> Option<Vec<Change>> {
     let plugged = |change: &Change| match change.what {
         ChangeKind::Hotplug { cpu, .. } => Some(cpu),
-        ChangeKind::Affinity { .. } => None,
+        _ => None,
     };
     let goes: BTreeSet<u32> = changes.iter().filter_map(plugged).collect();
     let high = *goes.last()?;
@@ -180,7 +180,10 @@ fn drop_idle_changes(machine: &Machine, workload: &mut Workload) {
         workload.templates.iter().map(|template| template.name.as_str()).collect();
     workload.changes.retain(|change| match &change.what {
         ChangeKind::Hotplug { cpu, .. } => *cpu < nr_cpus,
-        ChangeKind::Affinity { task, .. } => names.contains(task.as_str()),
+        ChangeKind::Affinity { task, .. } | ChangeKind::Move { task, .. } => {
+            names.contains(task.as_str())
+        }
+        ChangeKind::Cgroup { .. } => true,
     });
 }
 

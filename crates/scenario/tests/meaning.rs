@@ -5,7 +5,8 @@
 
 use scenario::machine::{Distance, Machine, Release};
 use scenario::workload::{
-    Amount, Cgroup, Change, ChangeKind, Channel, NO_DEADLINE_NS, Op, Quantiles, Repeat, Workload,
+    Amount, Cgroup, Change, ChangeKind, Channel, GroupFile, NO_DEADLINE_NS, Op, Quantiles, Repeat,
+    Workload,
 };
 use scenario::{parse_machine, parse_workload};
 use std::collections::{BTreeMap, BTreeSet};
@@ -402,6 +403,43 @@ fn tasks_are_in_the_cgroups_that_they_name() {
 }
 
 #[test]
+fn cgroups_change_and_tasks_move_at_their_times() {
+    let text = "description = \"d\"\nsource = \"own\"\n\
+        [[cgroups]]\npath = \"/a\"\nquota = \"50ms\"\nburst = \"5ms\"\n\
+        [[cgroups.changes]]\nat = \"20ms\"\nquota = \"max\"\nburst = \"0s\"\nidle = true\n\
+        [[cgroups.changes]]\nat = \"10ms\"\nweight = 3\nquota = \"4ms\"\nburst = \"4ms\"\n\
+        [[moves]]\nat = \"20ms\"\ntask = \"t\"\ncgroup = \"/a\"\n\
+        [[tasks]]\nname = \"t\"\nprogram = [{ move = \"/a\" }, { move = \"/\" }]\n";
+    let workload = workload(text, &[]);
+    assert_eq!(
+        workload.templates[0].program[..],
+        [Op::Move { to: Some(0) }, Op::Move { to: None }]
+    );
+    let [first, moved, second] = &workload.changes[..] else { panic!("{:?}", workload.changes) };
+    assert_eq!((first.at_ns, moved.at_ns, second.at_ns), (10_000_000, 20_000_000, 20_000_000));
+    assert_eq!(moved.what, ChangeKind::Move { task: "t".to_string(), to: Some(0) });
+    let of = |change: &Change| match &change.what {
+        ChangeKind::Cgroup { number: 0, now } => now.clone(),
+        other => panic!("{other:?}"),
+    };
+    let (before, first, second) = (&workload.cgroups[0], of(first), of(second));
+    let first_is =
+        Cgroup { weight: 3, quota_ns: Some(4_000_000), burst_ns: 4_000_000, ..before.clone() };
+    assert_eq!(first, first_is);
+    assert_eq!(second, Cgroup { quota_ns: None, burst_ns: 0, idle: true, ..first_is });
+    let files = |before: &Cgroup, now: &Cgroup| {
+        before.steps_to(now).into_iter().map(|(file, _)| file).collect::<Vec<_>>()
+    };
+    use GroupFile::{Burst, Idle, Max, Weight};
+    assert_eq!(files(before, &first), [Weight, Burst, Max], "the burst falls below the quota");
+    assert_eq!(files(&first, &second), [Burst, Max, Idle]);
+    assert_eq!(files(&second, before), [Idle, Weight, Max, Burst], "not while it is idle");
+    let written = scenario::workload_text(&workload.clone().as_written(), "own");
+    let again = parse_workload("w.toml", &written, &BTreeMap::new()).unwrap();
+    assert_eq!(again.digest, workload.as_written().digest, "{written}");
+}
+
+#[test]
 fn each_field_of_a_cgroup_changes_the_digest() {
     let first = workload(PAIRS, &[]);
     let change = |edit: &dyn Fn(&mut Workload)| {
@@ -429,5 +467,16 @@ fn each_field_of_a_cgroup_changes_the_digest() {
         w.cgroups = groups[0].clone();
         w.templates[0].cgroup = Some(0);
     }));
+    for to in [None, Some(0)] {
+        digests.push(change(&|w| w.templates[2].program = [Op::Move { to }].into()));
+        for task in ["a", "b"] {
+            let what = ChangeKind::Move { task: task.to_string(), to };
+            digests.push(change(&|w| w.changes = vec![Change { at_ns: 1, what: what.clone() }]));
+        }
+    }
+    for (number, now) in [(0, &groups[0][0]), (1, &groups[0][0]), (0, &groups[2][0])] {
+        let what = ChangeKind::Cgroup { number, now: now.clone() };
+        digests.push(change(&|w| w.changes = vec![Change { at_ns: 1, what: what.clone() }]));
+    }
     assert_all_differ(digests);
 }

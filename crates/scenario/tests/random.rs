@@ -183,7 +183,12 @@ impl Model<'_> {
                 }
             }
             Op::Exit => return self.exit(t),
-            Op::Join | Op::Yield | Op::Nice(_) | Op::Affinity { .. } | Op::Mark => {}
+            Op::Join
+            | Op::Yield
+            | Op::Nice(_)
+            | Op::Affinity { .. }
+            | Op::Move { .. }
+            | Op::Mark => {}
             Op::Release { .. } | Op::Done => panic!("random workloads have no requests"),
         }
         self.tasks[t].at += 1;

@@ -46,23 +46,31 @@ impl Core<'_> {
         }
     }
 
-    /// Gives a task a mask. Whoever is runnable leaves the queues, or the CPU, while that is done,
-    /// and comes back (`do_set_cpus_allowed`).
+    /// Gives a task a mask (`do_set_cpus_allowed`).
     fn apply(&mut self, task: TaskId, mask: &OwnMask, allowed: Allowed) {
+        self.change_task(task, flags::CHANGE, |kernel| kernel.set_mask(task, mask, allowed));
+    }
+
+    /// Changes a task that does not run on another CPU. Whoever is runnable leaves the queues, or
+    /// the CPU, while that is done, and comes back (`sched_change_begin`, `sched_change_end`).
+    pub fn change_task(
+        &mut self,
+        task: TaskId,
+        both @ (deq_flags, enq_flags): (u64, u64),
+        change: impl FnOnce(&mut Self),
+    ) {
         match self.tasks.state(task).place {
-            Place::Running(_) => {
-                self.change_current(task, |kernel| kernel.set_mask(task, mask, allowed));
-            }
+            Place::Running(_) => self.change_current(task, both, change),
             Place::Custody | Place::Queued(_) => {
-                self.take_out(task, flags::DEQ_CHANGE);
-                self.call_for(Operation::Quiescent, task, flags::DEQ_CHANGE);
+                self.take_out(task, deq_flags);
+                self.call_for(Operation::Quiescent, task, deq_flags);
                 self.tasks.seen_mut(task).scx.flags &= !flags::TASK_QUEUED;
-                self.set_mask(task, mask, allowed);
+                change(self);
                 self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;
-                self.call_for(Operation::Runnable, task, flags::ENQ_CHANGE);
-                self.enqueue(task, flags::ENQ_CHANGE);
+                self.call_for(Operation::Runnable, task, enq_flags);
+                self.enqueue(task, enq_flags);
             }
-            _ => self.set_mask(task, mask, allowed),
+            _ => change(self),
         }
     }
 

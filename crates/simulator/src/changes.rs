@@ -1,4 +1,4 @@
-//! What a workload's changes from outside do: CPUs that come and go, affinities.
+//! What a workload's changes from outside do: CPUs that come and go, affinities, groups of tasks.
 
 use crate::abi::OwnMask;
 use crate::cpu::Spent;
@@ -19,15 +19,17 @@ impl Kernel<'_> {
     pub fn cpu_of_change(&self, number: u32) -> usize {
         match self.programs.workload().changes[number as usize].what {
             ChangeKind::Hotplug { cpu, .. } => cpu as usize,
-            ChangeKind::Affinity { .. } => BOOT_CPU,
+            _ => BOOT_CPU,
         }
     }
 
     /// Makes a change from outside, or sees to it that it is made at the next chance.
     pub fn make_change(&mut self, number: u32) {
-        let change = &self.programs.workload().changes[number as usize].what;
-        let &ChangeKind::Hotplug { online, .. } = change else {
-            return self.change_affinity(number);
+        let online = match &self.programs.workload().changes[number as usize].what {
+            ChangeKind::Hotplug { online, .. } => *online,
+            ChangeKind::Affinity { task, .. } => return self.change_affinity(task, number),
+            ChangeKind::Move { task, to } => return self.move_all(task, *to),
+            ChangeKind::Cgroup { number, now } => return self.core.change_group(*number, now),
         };
         let core = &mut self.core;
         let state = &mut core.cpus[core.time.here()];
@@ -43,22 +45,29 @@ impl Kernel<'_> {
         }
     }
 
-    /// A change from outside: for each task of the name that lives.
-    fn change_affinity(&mut self, number: u32) {
-        let workload = self.programs.workload();
-        let ChangeKind::Affinity { task: name, .. } = &workload.changes[number as usize].what
-        else {
-            unreachable!("the change is one of affinity")
-        };
+    /// The tasks of a name that live.
+    fn tasks_of(&self, name: &str) -> Vec<TaskId> {
+        let templates = &self.programs.workload().templates;
         let is_meant = |&task: &TaskId| {
             let state = self.core.tasks.state(task);
-            state.place != Place::Exited
-                && workload.templates[state.template as usize].name == *name
+            state.place != Place::Exited && templates[state.template as usize].name == name
         };
-        let meant: Vec<TaskId> = (0..self.core.tasks.len() as TaskId).filter(is_meant).collect();
-        for task in meant {
+        (0..self.core.tasks.len() as TaskId).filter(is_meant).collect()
+    }
+
+    /// A change from outside: for each task of the name that lives.
+    fn change_affinity(&mut self, name: &str, number: u32) {
+        for task in self.tasks_of(name) {
             self.core.charge(Spent::Kernel, self.core.cpus.costs().syscall_ns);
             self.change_affinity_of(task, number);
+        }
+    }
+
+    /// A change from outside: each task of the name that lives goes into a group.
+    fn move_all(&mut self, name: &str, to: Option<u32>) {
+        for task in self.tasks_of(name) {
+            self.core.charge(Spent::Kernel, self.core.cpus.costs().syscall_ns);
+            self.core.move_process(task, to);
         }
     }
 
@@ -81,7 +90,7 @@ impl Kernel<'_> {
     fn mask_of_change(&self, number: u32) -> OwnMask {
         match &self.programs.workload().changes[number as usize].what {
             ChangeKind::Affinity { cpus, .. } => self.core.mask_of_set(cpus),
-            ChangeKind::Hotplug { .. } => unreachable!("the change is one of affinity"),
+            _ => unreachable!("the change is one of affinity"),
         }
     }
 }

@@ -281,6 +281,7 @@ impl Kernel<'_> {
             }
             Timer::Change(number) => self.make_change(number),
             Timer::Affinity(task, number) => self.change_affinity_of(task, number),
+            Timer::Move(task, to) => self.core.finish_move(task, to),
             Timer::Watchdog => unreachable!("the watchdog belongs to no CPU"),
         }
     }

@@ -72,14 +72,19 @@ impl Core<'_> {
 
     /// Changes how the current task is scheduled. For that the kernel takes a task from its CPU and
     /// out of the queues, and brings it back by the CPU's own queue, past `enqueue`.
-    pub fn change_current(&mut self, task: TaskId, change: impl FnOnce(&mut Self)) {
+    pub fn change_current(
+        &mut self,
+        task: TaskId,
+        (deq_flags, enq_flags): (u64, u64),
+        change: impl FnOnce(&mut Self),
+    ) {
         self.update_current();
         self.call_for(Operation::Stopping, task, 0);
-        self.call_for(Operation::Quiescent, task, flags::DEQ_CHANGE);
+        self.call_for(Operation::Quiescent, task, deq_flags);
         self.tasks.seen_mut(task).scx.flags &= !flags::TASK_QUEUED;
         change(self);
         self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;
-        self.call_for(Operation::Runnable, task, flags::ENQ_CHANGE);
+        self.call_for(Operation::Runnable, task, enq_flags);
         self.charge(Spent::Scheduler, 2 * self.cpus.costs().dsq_op_ns);
         let cpu = self.here();
         self.cpus[cpu].exec_start_ns = self.now_ns();
@@ -93,7 +98,7 @@ impl Core<'_> {
             return;
         }
         let weight = nice_weight(nice);
-        self.change_current(task, |kernel| {
+        self.change_current(task, flags::CHANGE, |kernel| {
             let seen = kernel.tasks.seen_mut(task);
             seen.static_prio = 120 + nice;
             seen.normal_prio = 120 + nice;

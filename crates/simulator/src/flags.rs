@@ -26,6 +26,8 @@ pub const DEQ_SCHED_CHANGE: u64 = 1 << 33;
 pub const DEQ_CHANGE: u64 = 1 << 1 | 1 << 3 | DEQ_SCHED_CHANGE;
 /// It comes back after that: `ENQUEUE_RESTORE | ENQUEUE_NOCLOCK`.
 pub const ENQ_CHANGE: u64 = 1 << 1 | 1 << 3;
+/// Both.
+pub const CHANGE: (u64, u64) = (DEQ_CHANGE, ENQ_CHANGE);
 /// The task leaves its CPU's run queue for another's: `DEQUEUE_NOCLOCK`.
 pub const DEQ_MIGRATED: u64 = 1 << 3 | DEQ_SCHED_CHANGE;
 /// It comes to that: `ENQUEUE_MIGRATED`.
@@ -34,6 +36,11 @@ pub const ENQ_MIGRATED: u64 = 1 << 6;
 pub const DEQ_CLASS: u64 = 1 << 1 | 1 << 2 | DEQ_SCHED_CHANGE;
 /// It comes to another: `ENQUEUE_RESTORE | ENQUEUE_MOVE`.
 pub const ENQ_CLASS: u64 = 1 << 1 | 1 << 2;
+/// The task leaves for as long as it changes its group: `DEQUEUE_SAVE | DEQUEUE_MOVE |
+/// DEQUEUE_NOCLOCK`.
+pub const DEQ_GROUP: u64 = DEQ_CLASS | 1 << 3;
+/// It comes back after that.
+pub const ENQ_GROUP: u64 = ENQ_CLASS | 1 << 3;
 /// `SCX_TASK_QUEUED`: the task is runnable.
 pub const TASK_QUEUED: u32 = 1 << 0;
 /// `SCX_OPS_ENQ_LAST`

@@ -1,9 +1,9 @@
-//! Groups of tasks: the tree that a workload declares, as a policy sees it. Nothing changes it.
+//! Groups of tasks: the tree that a workload declares, as a policy sees it, and what each says.
 
 use crate::abi::{self, GROUPS_ABOVE_MAX, Group, GroupInit, GroupNode, GroupState, GroupView};
 use crate::visible::{Placed, Visible};
 use scenario::check::{CGROUP_WEIGHT_DEFAULT, PERIOD_NS_DEFAULT};
-use scenario::workload::{Cgroup, Workload};
+use scenario::workload::{Cgroup, GroupFile, Workload};
 
 /// A group's number: its place in pre-order, in which each is before those below it.
 pub type GroupId = usize;
@@ -24,8 +24,8 @@ pub struct Groups {
     known: Vec<Placed<GroupView>>,
     /// What stands for each in calls, in increasing order.
     shown: Vec<u64>,
-    /// What `cgroup_init` is told of each.
-    inits: Vec<GroupInit>,
+    /// What each says; the root says nothing.
+    said: Vec<Option<Cgroup>>,
     /// Groups below each, and itself: in pre-order they follow it.
     sizes: Vec<usize>,
     /// Numbers in post-order, in which each is behind those below it.
@@ -70,7 +70,7 @@ impl Groups {
         let mut groups = Groups {
             known: Vec::new(),
             shown: Vec::new(),
-            inits: orders.pre.iter().map(|at| init_of(at.map(|at| &declared[at]))).collect(),
+            said: orders.pre.iter().map(|at| at.map(|at| declared[at].clone())).collect(),
             sizes: orders.sizes,
             post: orders.post,
             declared: vec![ROOT; declared.len()],
@@ -213,9 +213,17 @@ impl Groups {
         self.post.clone()
     }
 
+    /// Lets a group say other things from now on; what is written for that, and what `cgroup_init`
+    /// would be told after each.
+    pub fn set(&mut self, group: GroupId, now: &Cgroup) -> Vec<(GroupFile, GroupInit)> {
+        let before = self.said[group].replace(now.clone());
+        let steps = before.iter().flat_map(|before| before.steps_to(now));
+        steps.map(|(file, after)| (file, init_of(Some(&after)))).collect()
+    }
+
     /// Puts what `cgroup_init` is told of a group where it is given; that address.
     pub fn tell(&mut self, group: GroupId) -> *mut GroupInit {
-        *self.init = self.inits[group];
+        *self.init = init_of(self.said[group].as_ref());
         self.init.address()
     }
 

@@ -1,15 +1,17 @@
 //! Calls into the policy.
 
-use crate::abi::{DumpContext, ExitInfo};
+use crate::abi::{DumpContext, ExitInfo, GroupInit};
 use crate::core::Core;
 use crate::failure::{FailureKind, told_number};
-use crate::linked::{ARGUMENTS_MAX, Syscall};
+use crate::groups::GroupId;
+use crate::linked::Syscall;
 use crate::operations::Operation;
 use crate::place::TaskId;
 use crate::policy_state::Context;
 use crate::visible::Placed;
 use bytecode::{TimerCall, array_token};
 use policy::Made;
+use scenario::workload::GroupFile;
 
 impl Core<'_> {
     /// What stands for a task in calls to the policy.
@@ -23,7 +25,7 @@ impl Core<'_> {
 
     /// Calls an operation with these arguments; `None` if the policy does not have it.
     #[inline]
-    fn call(&mut self, operation: Operation, [a, b, c]: [u64; ARGUMENTS_MAX]) -> Option<u64> {
+    fn call(&mut self, operation: Operation, [a, b, c]: [u64; 3]) -> Option<u64> {
         let function = self.policy.operation(operation)?;
         Some(self.run_operation(operation, function, a, b, c))
     }
@@ -228,6 +230,49 @@ impl Core<'_> {
             self.policy.end();
         }
         self.groups.set_nr_initialised(0);
+    }
+
+    /// `ops.cgroup_prep_move`, whose answer is 0 if there is none, and `ops.cgroup_cancel_move`,
+    /// with no run queue locked. They may strand tasks.
+    pub fn call_before_move(
+        &mut self,
+        operation: Operation,
+        task: TaskId,
+        (from, to): (GroupId, GroupId),
+    ) -> i32 {
+        self.policy.begin(Context::Unlocked);
+        let given = [self.shown_task(task), self.groups.shown(from), self.groups.shown(to)];
+        let answer = self.call(operation, given).unwrap_or(0) as i32;
+        self.policy.end();
+        answer
+    }
+
+    /// `ops.cgroup_move`, with the task's run queue locked.
+    pub fn call_move(&mut self, task: TaskId, (from, to): (GroupId, GroupId)) {
+        let given = [self.shown_task(task), self.groups.shown(from), self.groups.shown(to)];
+        self.call(Operation::CgroupMove, given);
+    }
+
+    /// `ops.cgroup_set_weight`, `_set_bandwidth` or `_set_idle`: a file of a group was written, and
+    /// no run queue is locked. It may strand tasks.
+    pub fn call_group_set(&mut self, group: GroupId, file: GroupFile, now: &GroupInit) {
+        let shown = self.groups.shown(group);
+        self.policy.begin(Context::Unlocked);
+        match file {
+            GroupFile::Weight => {
+                self.call(Operation::CgroupSetWeight, [shown, now.weight.into(), 0]);
+            }
+            GroupFile::Idle => {
+                self.call(Operation::CgroupSetIdle, [shown, now.sched_idle.into(), 0]);
+            }
+            GroupFile::Max | GroupFile::Burst => {
+                let given = [shown, now.bw_period_us, now.bw_quota_us, now.bw_burst_us];
+                if let Some(function) = self.policy.operation(Operation::CgroupSetBandwidth) {
+                    self.run_set_bandwidth(function, given);
+                }
+            }
+        }
+        self.policy.end();
     }
 
     /// What the policy's maps have for each group goes, as the policy does.

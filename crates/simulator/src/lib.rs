@@ -36,6 +36,7 @@ mod kernel;
 mod kernel_calls;
 mod limits;
 mod linked;
+mod moves;
 mod neighbours;
 mod next_event;
 mod object_calls;

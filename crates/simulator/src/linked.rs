@@ -13,8 +13,16 @@ use policy::{Call, Loaded, Made};
 use scenario::machine::Release;
 use std::sync::Arc;
 
-/// Most arguments of an operation.
-pub const ARGUMENTS_MAX: usize = 3;
+/// Arguments of an operation, of which only one has a fourth.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Arguments {
+    /// Most have no more.
+    pub first: [u64; 3],
+    /// That of `cgroup_set_bandwidth`.
+    pub last: u64,
+}
+
 /// Instructions after which an operation is taken to be one that does not return.
 const INSTRUCTIONS_MAX: u64 = 1 << 30;
 
@@ -29,9 +37,9 @@ const WATCHED_MAX: u64 = 1 << 22;
 /// mm/percpu-internal.h, `PCPU_MIN_UNIT_SIZE`. Linux 6.18 takes 1,023 and not 1,024, 7.3 fewer.
 const BATCH_MAX: u32 = ((32 << 10) - 16) / 32;
 
-impl Shown for [u64; ARGUMENTS_MAX] {
+impl Shown for Arguments {
     const PARTS: &'static [Part] =
-        &[Part::of::<[u64; ARGUMENTS_MAX]>(0, "the list of the operation's arguments")];
+        &[Part::of::<Arguments>(0, "the list of the operation's arguments")];
 }
 
 /// How an object is run.
@@ -67,7 +75,7 @@ pub struct Linked {
     /// Its operations and all that they call, in the memory that the policy sees.
     pub machine: Machine,
     /// Where operations find their arguments.
-    pub arguments: Placed<[u64; ARGUMENTS_MAX]>,
+    pub arguments: Placed<Arguments>,
     /// The key that a timer's callback is given.
     pub key: Placed<u32>,
     /// Operations that may sleep, by their numbers.
@@ -149,7 +157,7 @@ impl Linked {
         release: Option<Release>,
         mode: Mode,
     ) -> Result<(Linked, Operations), String> {
-        let arguments = visible.place([0; ARGUMENTS_MAX]);
+        let arguments = visible.place(Arguments::default());
         let key = visible.place(0);
         let (mut arena, user_upper) = arena_of(&copy.object.maps).unzip();
         let data = place_variables(copy, visible, arena.as_mut())?;

@@ -61,9 +61,10 @@ impl Kernel<'_> {
             Timer::Policy(index, generation) => {
                 self.core.policy.maps.expiry_cpu(index, generation)?
             }
-            Timer::Start(task) | Timer::Sleep(task) | Timer::Affinity(task, _) => {
-                self.core.tasks.seen(task).cpu as usize
-            }
+            Timer::Start(task)
+            | Timer::Sleep(task)
+            | Timer::Affinity(task, _)
+            | Timer::Move(task, _) => self.core.tasks.seen(task).cpu as usize,
         };
         // Of a CPU that goes another one takes the timers over (`hrtimers_cpu_dying`).
         Some(if self.core.cpus[cpu].is_online { cpu } else { BOOT_CPU })

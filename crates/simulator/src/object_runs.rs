@@ -31,10 +31,20 @@ impl Core<'_> {
         self.run_opened(function, a, 0, 0)
     }
 
+    /// Calls the one operation that has a fourth argument, which the others never write.
+    #[cold]
+    pub fn run_set_bandwidth(&mut self, function: Function, [a, b, c, d]: [u64; 4]) {
+        self.open(Operation::CgroupSetBandwidth);
+        let mut linked = self.policy.take_code();
+        linked.arguments.last = d;
+        self.policy.put_code(linked);
+        self.run_opened(function, a, b, c);
+    }
+
     #[inline(always)]
     fn run_opened(&mut self, function: Function, a: u64, b: u64, c: u64) -> u64 {
         let mut linked = self.policy.take_code();
-        *linked.arguments = [a, b, c];
+        linked.arguments.first = [a, b, c];
         let at = self.visible.room.address(linked.arguments.address());
         self.run_code(linked, function.0 as usize, [at, 0, 0, 0, 0])
     }
@@ -164,7 +174,7 @@ impl Core<'_> {
         let message = fault.told(linked.machine.program());
         let operation = self.policy.given.operation;
         let is_of_task = !matches!(operation, Operation::Timer | Operation::Syscall);
-        match self.visible.task_number(linked.arguments[0]).filter(|_| is_of_task) {
+        match self.visible.task_number(linked.arguments.first[0]).filter(|_| is_of_task) {
             Some(task) => self.fail_about(task as TaskId, kind, message),
             None => self.fail(kind, message),
         }

@@ -47,6 +47,12 @@ operations! {
     CpuOffline: "cpu_offline", 1;
     CgroupInit: "cgroup_init", 2;
     CgroupExit: "cgroup_exit", 1;
+    CgroupPrepMove: "cgroup_prep_move", 3;
+    CgroupMove: "cgroup_move", 3;
+    CgroupCancelMove: "cgroup_cancel_move", 3;
+    CgroupSetWeight: "cgroup_set_weight", 2;
+    CgroupSetBandwidth: "cgroup_set_bandwidth", 4;
+    CgroupSetIdle: "cgroup_set_idle", 2;
     Dump: "dump", 1;
     DumpCpu: "dump_cpu", 3;
     DumpTask: "dump_task", 2;
@@ -75,13 +81,10 @@ pub struct Operations {
     pub timeout_ms: u32,
 }
 
-/// Whether nothing here calls an operation that an object may have: no task changes its group and
-/// no group its weight, and there are no other scheduling classes, no core scheduling and no
-/// schedulers below others.
+/// Whether nothing here calls an operation that an object may have: there are no other scheduling
+/// classes, no core scheduling and no schedulers below others.
 pub fn is_never_called(name: &str) -> bool {
-    let groups = ["cgroup_", "sub_"].iter().any(|prefix| name.starts_with(prefix));
-    groups && !NAMES.contains(&name)
-        || matches!(name, "core_sched_before" | "cpu_acquire" | "cpu_release")
+    name.starts_with("sub_") || matches!(name, "core_sched_before" | "cpu_acquire" | "cpu_release")
 }
 
 impl Operations {

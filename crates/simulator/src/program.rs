@@ -167,6 +167,7 @@ impl Kernel<'_> {
             }
             Op::Nice(nice) => self.core.renice(task, i32::from(nice)),
             Op::Affinity { set } => self.set_affinity(task, set),
+            Op::Move { to } => self.core.move_process(task, to),
             Op::Exit => return Outcome::Ends,
             Op::Loop { .. } | Op::End { .. } | Op::Mark | Op::Done => {
                 unreachable!("these take no time")
@@ -332,9 +333,12 @@ fn duration_ns(op: &Op, is_first: bool, costs: &Costs) -> u64 {
         Op::Fork { .. } => costs.fork_ns,
         Op::Exit => costs.exit_ns,
         Op::Wait { .. } | Op::Join => entry_ns(is_first, costs),
-        Op::Wake { .. } | Op::WakeAll { .. } | Op::Yield | Op::Nice(_) | Op::Affinity { .. } => {
-            costs.syscall_ns
-        }
+        Op::Wake { .. }
+        | Op::WakeAll { .. }
+        | Op::Yield
+        | Op::Nice(_)
+        | Op::Affinity { .. }
+        | Op::Move { .. } => costs.syscall_ns,
         Op::Send { .. } | Op::Recv { .. } => unreachable!("{op:?} is a message"),
         Op::Run(_) | Op::Loop { .. } | Op::End { .. } | Op::Mark | Op::Done => 0,
     }

@@ -17,6 +17,9 @@ pub enum Timer {
     Change(u32),
     /// That change reaches a task which was running on another CPU.
     Affinity(TaskId, u32),
+    /// A move to the group that the workload declares at this place, or to the root, reaches a task
+    /// which was running on another CPU.
+    Move(TaskId, Option<u32>),
 }
 
 impl Timer {

@@ -2,7 +2,7 @@
 //! that prints what it is told, and one whose groups have shares of a CPU by their weights.
 
 use crate::support::*;
-use scenario::workload::{Cgroup, Op, TaskTemplate, Workload};
+use scenario::workload::{Amount, Cgroup, Change, ChangeKind, Op, TaskTemplate, Workload};
 use simulator::{Options, RunResult};
 
 fn cgroup(path: &str, weight: u32) -> Cgroup {
@@ -183,4 +183,70 @@ fn without_groups_all_tasks_are_in_the_root() {
     let workload = shipped_workload("hackbench", &[("groups", "1"), ("loops", "5")]);
     let result = attempt(&policy, &shipped_machine("osdl-2"), &workload, 1);
     assert!(result.error.is_none(), "{:?}", result.error);
+}
+
+/// Two hogs and a sleeper are moved at 5 ms, on one CPU; then the group that they are in changes.
+#[test]
+fn who_is_moved_leaves_its_cpu_or_its_queue_for_that_time() {
+    let operations = "
+        #define TELL(operation, ...) \\
+            void BPF_STRUCT_OPS(told_##operation, struct task_struct *p, ##__VA_ARGS__)
+        static bool moves;
+        s32 BPF_STRUCT_OPS(told_prep, struct task_struct *p, struct cgroup *from,
+                           struct cgroup *to)
+        {
+            moves = true;
+            bpf_printk(\"%s prep %d %d\", p->comm, from->kn->id, to->kn->id);
+            return 0;
+        }
+        TELL(move, struct cgroup *from, struct cgroup *to)
+        {
+            struct cgroup *now = scx_bpf_task_cgroup(p);
+            bpf_printk(\"%s move %d %d\", p->comm, from->kn->id, now->kn->id);
+            bpf_cgroup_release(now);
+        }
+        TELL(stopping, bool runnable)
+        { if (moves) bpf_printk(\"%s stops %d\", p->comm, runnable); }
+        TELL(quiescent, u64 flags) { if (moves) bpf_printk(\"%s quiet %llx\", p->comm, flags); }
+        TELL(runnable, u64 flags) { if (moves) bpf_printk(\"%s runnable %llx\", p->comm, flags); }
+        TELL(running) { if (moves) bpf_printk(\"%s runs\", p->comm); }
+        void BPF_STRUCT_OPS(told_weight, struct cgroup *cgrp, u32 weight)
+        { bpf_printk(\"%d weight %d\", cgrp->kn->id, weight); moves = false; }
+        void BPF_STRUCT_OPS(told_limits, struct cgroup *cgrp, u64 period, u64 quota, u64 burst)
+        { bpf_printk(\"%llu %llu %llu\", period, quota, burst); }
+        void BPF_STRUCT_OPS(told_idle, struct cgroup *cgrp, bool idle)
+        { bpf_printk(\"%d idle %d\", cgrp->kn->id, idle); }";
+    let members = ".cgroup_prep_move = (void *)told_prep, .cgroup_move = (void *)told_move,
+        .stopping = (void *)told_stopping, .quiescent = (void *)told_quiescent,
+        .runnable = (void *)told_runnable, .running = (void *)told_running,
+        .cgroup_set_weight = (void *)told_weight, .cgroup_set_bandwidth = (void *)told_limits,
+        .cgroup_set_idle = (void *)told_idle,";
+    let sleeper = once(&[Op::Sleep(Amount::Fixed(20 * MS)), run(MS)]);
+    let templates = vec![hog("first", 0), hog("second", 0), task("sleeper", 0, sleeper)];
+    let groups = vec![cgroup("/a", 100), cgroup("/b", 100)];
+    let moved = |task: &str| ChangeKind::Move { task: task.to_owned(), to: Some(1) };
+    let now = Cgroup { idle: true, quota_ns: Some(5 * MS), burst_ns: MS, ..cgroup("/b", 7) };
+    let mut changes = ["first", "second", "sleeper"].map(moved).to_vec();
+    changes.push(ChangeKind::Cgroup { number: 1, now });
+    let changes = changes.into_iter().map(|what| Change { at_ns: 5 * MS, what }).collect();
+    let workload = Workload { changes, ..together(templates) };
+    let workload = grouped(workload, groups, &[Some(0); 3]);
+    let text = format!(
+        "{HEAD}{operations}
+        SCX_OPS_DEFINE(told_ops, .enqueue = (void *)told_enqueue, {members} .name = \"told\");"
+    );
+    let printed = Printed::default();
+    let options =
+        Options { prints: Some(printed.show()), until_ns: Some(6 * MS), ..Options::default() };
+    let result = attempt_with(&compile_text(&text), &costless(1, 1000), &workload, &options);
+    assert!(result.error.is_none(), "{:?}", result.error);
+    let said = |line: &String| line.split("printk: ").last().unwrap_or_default().to_owned();
+    let lines: Vec<String> = printed.lines().iter().map(said).collect();
+    let expected = [
+        &["first prep 2 3", "first stops 0", "first quiet 20000000e", "first move 2 3"][..],
+        &["first runnable e", "first runs", "second prep 2 3", "second quiet 20000000e"],
+        &["second move 2 3", "second runnable e", "sleeper prep 2 3", "sleeper move 2 3"],
+        &["3 weight 7", "100000 5000 0", "100000 5000 1000", "3 idle 1"],
+    ];
+    assert_eq!(lines, expected.concat());
 }

@@ -2,7 +2,8 @@
 /* Groups of tasks (cgroups), for policies that know them; in place of `common.bpf.h`.
  *
  * Source: interface names of Linux 6.12 to 7.3, kernel/sched/ext.c, kernel/bpf/helpers.c and
- * kernel/bpf/cgroup_iter.c. Operations that not all of these have are not here.
+ * kernel/bpf/cgroup_iter.c. Not all of these have `cgroup_set_bandwidth` and `cgroup_set_idle`: a
+ * kernel that lacks one refuses a policy that has it.
  */
 #ifndef SCX_CGROUPS_BPF_H
 #define SCX_CGROUPS_BPF_H

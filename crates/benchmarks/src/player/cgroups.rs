@@ -5,7 +5,9 @@
 
 use super::error::PlayError;
 use crate::system;
-use scenario::workload::{Cgroup, Workload};
+use scenario::check::PERIOD_NS_DEFAULT;
+use scenario::workload::{Cgroup, GroupFile, Workload};
+use std::cell::RefCell;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,8 +25,10 @@ const REMOVE_AGAIN: Duration = Duration::from_millis(10);
 pub struct Cgroups {
     /// The folder of each that was made.
     made: Vec<PathBuf>,
-    /// What a process writes to in order to get into each.
+    /// What a process writes to in order to get into each; the root's is the last.
     doors: Vec<i32>,
+    /// What each says.
+    said: RefCell<Vec<Cgroup>>,
 }
 
 impl Cgroups {
@@ -34,41 +38,64 @@ impl Cgroups {
     /// If one cannot be made, or the kernel lacks what it says.
     pub fn new(workload: &Workload) -> Result<Cgroups, PlayError> {
         let mut groups = Cgroups::default();
-        for group in &workload.cgroups {
-            groups.add(group).map_err(|(path, source)| {
-                let workload = workload.name.clone();
-                let hint = hint(&path, &source);
-                PlayError::Cgroup { workload, path, source, hint }
-            })?;
-        }
+        let root = (!workload.cgroups.is_empty()).then(|| Path::new(ROOT).to_path_buf());
+        let made = workload.cgroups.iter().try_for_each(|group| groups.add(group));
+        let made = made.and_then(|()| root.map_or(Ok(()), |root| groups.open(&root)));
+        made.map_err(|(path, source)| {
+            let workload = workload.name.clone();
+            let hint = hint(&path, &source);
+            PlayError::Cgroup { workload, path, source, hint }
+        })?;
         Ok(groups)
     }
 
     fn add(&mut self, group: &Cgroup) -> Result<(), (PathBuf, io::Error)> {
-        let write = |path: PathBuf, text: &str| {
-            fs::write(&path, text).map_err(|error| (path.clone(), error))
-        };
         let (above, _) = group.place();
-        let folder_of = |path: &str| Path::new(ROOT).join(path.trim_start_matches('/'));
         write(folder_of(above).join("cgroup.subtree_control"), "+cpu")?;
         let folder = folder_of(&group.path);
         fs::create_dir(&folder).map_err(|error| (folder.clone(), error))?;
         self.made.push(folder.clone());
-        write(folder.join("cpu.weight"), &group.weight.to_string())?;
-        if let Some(quota_ns) = group.quota_ns {
-            let max = format!("{} {}", quota_ns / 1000, group.period_ns / 1000);
-            write(folder.join("cpu.max"), &max)?;
-        }
-        if group.burst_ns > 0 {
-            write(folder.join("cpu.max.burst"), &(group.burst_ns / 1000).to_string())?;
-        }
-        if group.idle {
-            write(folder.join("cpu.idle"), "1")?;
-        }
+        let plain = Cgroup {
+            weight: 0, // Its weight is written, also if it is the default.
+            idle: false,
+            quota_ns: None,
+            period_ns: PERIOD_NS_DEFAULT,
+            burst_ns: 0,
+            path: group.path.clone(),
+        };
+        change(&plain, group)?;
+        self.said.get_mut().push(group.clone());
+        self.open(&folder)
+    }
+
+    fn open(&mut self, folder: &Path) -> Result<(), (PathBuf, io::Error)> {
         let door = folder.join("cgroup.procs");
         let opened = system::open_to_write(&door);
         self.doors.push(opened.map_err(|errno| (door, io::Error::from_raw_os_error(errno)))?);
         Ok(())
+    }
+
+    /// Gives a group other weights and limits; the kernel's error.
+    pub fn set(&self, number: u32, now: &Cgroup) -> Result<(), i32> {
+        let said = &mut self.said.borrow_mut()[number as usize];
+        let changed = change(said, now);
+        *said = now.clone();
+        changed.map_err(|(_, error)| error.raw_os_error().unwrap_or(0))
+    }
+
+    /// Moves a process with all its threads into a group, or into the root; 0 is the process that
+    /// calls. It stays where it is if the policy refuses that (`cgroup_prep_move`), or ends now.
+    pub fn take(&self, thread: i32, to: Option<u32>) {
+        let door = to.map_or(self.doors.len().wrapping_sub(1), |number| number as usize);
+        // Without groups all are in the root already. Digits are put where nothing is allocated.
+        let Some(&door) = self.doors.get(door) else { return };
+        let mut text = [b'0'; 10];
+        let mut left = thread.unsigned_abs();
+        for digit in text.iter_mut().rev() {
+            *digit += (left % 10) as u8;
+            left /= 10;
+        }
+        let _ = system::write(door, &text);
     }
 
     /// Moves the calling process with all its threads into a group.
@@ -92,6 +119,31 @@ impl Drop for Cgroups {
             }
         }
     }
+}
+
+fn folder_of(path: &str) -> PathBuf {
+    Path::new(ROOT).join(path.trim_start_matches('/'))
+}
+
+fn write(path: PathBuf, text: &str) -> Result<(), (PathBuf, io::Error)> {
+    fs::write(&path, text).map_err(|error| (path, error))
+}
+
+/// Writes what a group says anew.
+fn change(before: &Cgroup, now: &Cgroup) -> Result<(), (PathBuf, io::Error)> {
+    for (file, now) in before.steps_to(now) {
+        let (name, text) = match file {
+            GroupFile::Weight => ("cpu.weight", now.weight.to_string()),
+            GroupFile::Max => {
+                let quota = now.quota_ns.map_or("max".to_string(), |ns| (ns / 1000).to_string());
+                ("cpu.max", format!("{quota} {}", now.period_ns / 1000))
+            }
+            GroupFile::Burst => ("cpu.max.burst", (now.burst_ns / 1000).to_string()),
+            GroupFile::Idle => ("cpu.idle", u8::from(now.idle).to_string()),
+        };
+        write(folder_of(&now.path).join(name), &text)?;
+    }
+    Ok(())
 }
 
 /// A way out, by what could not be written.

@@ -1,6 +1,7 @@
-//! What a workload does from outside: CPUs that come and go, tasks that are told where to run.
+//! What a workload does from outside: CPUs that come and go, tasks that are told where to run, and
+//! groups of tasks that change.
 //!
-//! The conductor does both at their times. CPUs that are down when a play ends are brought up
+//! The conductor does it at its time. CPUs that are down when a play ends are brought up
 //! again: whoever plays a workload has the machine back as it was.
 
 use super::error::Step;
@@ -52,22 +53,38 @@ impl<'a> Changes<'a> {
             match &next.what {
                 ChangeKind::Hotplug { cpu, online } => switch_cpu(*cpu, *online)?,
                 ChangeKind::Affinity { task, cpus } => self.bind(task, cpus)?,
+                ChangeKind::Move { task, to } => {
+                    let cgroups = self.setting.cgroups;
+                    self.tasks_of(task).for_each(|(_, tid)| cgroups.take(tid, *to));
+                }
+                ChangeKind::Cgroup { number, now } => {
+                    self.setting.cgroups.set(*number, now).map_err(|errno| Failure {
+                        step: Step::Limits as u8,
+                        task: None,
+                        errno,
+                    })?;
+                }
             }
         }
         Ok(())
     }
 
-    fn bind(&self, name: &str, cpus: &CpuSet) -> Result<(), Failure> {
-        let play = self.setting.stage.play();
-        let cpus = cpus_of(cpus, &self.setting.all_cpus);
-        for task in 0..play.nr_tasks.load(SeqCst) {
-            let slot = self.setting.stage.slot(task);
+    /// Tasks of a name that live, with their threads.
+    fn tasks_of(&self, name: &str) -> impl Iterator<Item = (u32, i32)> {
+        let setting = self.setting;
+        (0..setting.stage.play().nr_tasks.load(SeqCst)).filter_map(move |task| {
+            let slot = setting.stage.slot(task);
             let template = slot.template.load(SeqCst) as usize;
             let tid = slot.tid.load(SeqCst);
-            let is_meant = self.setting.workload.templates[template].name == name;
-            if !is_meant || tid == 0 || slot.exited_at_ns.load(SeqCst) != 0 {
-                continue;
-            }
+            let is_meant = setting.workload.templates[template].name == name;
+            let lives = tid != 0 && slot.exited_at_ns.load(SeqCst) == 0;
+            (is_meant && lives).then_some((task, tid))
+        })
+    }
+
+    fn bind(&self, name: &str, cpus: &CpuSet) -> Result<(), Failure> {
+        let cpus = cpus_of(cpus, &self.setting.all_cpus);
+        for (task, tid) in self.tasks_of(name) {
             match system::set_affinity_of(tid, &cpus) {
                 // It has ended meanwhile, or none of the CPUs is online: nothing changes then.
                 Ok(()) | Err(libc::ESRCH | libc::EINVAL) => {}

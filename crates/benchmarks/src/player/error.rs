@@ -36,6 +36,8 @@ pub enum Step {
     Request,
     /// A task goes into its cgroup.
     Cgroup,
+    /// A cgroup is given other limits.
+    Limits,
 }
 
 impl Step {
@@ -44,7 +46,7 @@ impl Step {
         use Step::*;
         let tasks =
             [Nice, Affinity, Class, Cgroup, Memory, Fork, Send, Receive, Join, Death, Request];
-        let own = [Group, Create, Report, Hotplug];
+        let own = [Group, Create, Report, Hotplug, Limits];
         own.into_iter().chain(tasks).find(|step| *step as u8 == number)
     }
 
@@ -58,6 +60,7 @@ impl Step {
             Step::Affinity => "could not take its CPUs",
             Step::Class => "could not enter its scheduling class",
             Step::Cgroup => "could not enter its cgroup",
+            Step::Limits => "a cgroup could not be given other limits",
             Step::Memory => "got no memory for its messages",
             Step::Fork => "could not fork",
             Step::Send => "could not send",
@@ -83,7 +86,9 @@ impl Step {
             Step::Request => "a play notes some 4 million releases and ends: play less of it",
             Step::Cgroup => "the policy may refuse it in `cgroup_prep_move`",
             Step::Memory => "send smaller messages or free memory",
-            Step::Send | Step::Receive | Step::Join => "see the error's number in errno(3)",
+            Step::Send | Step::Receive | Step::Join | Step::Limits => {
+                "see the error's number in errno(3)"
+            }
             Step::Death => "was it killed for lack of memory? `dmesg` tells",
             Step::Hotplug => {
                 "it needs root, a kernel with CONFIG_HOTPLUG_CPU, and a file `online` of that \

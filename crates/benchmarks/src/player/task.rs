@@ -380,6 +380,7 @@ impl Life<'_> {
                 system::set_nice(nice.into()).map_err(|errno| (Step::Nice, errno))?;
             }
             Op::Affinity { set } => self.bind(set)?,
+            Op::Move { to } => setting.cgroups.take(0, to),
             Op::Loop { repeat, end } => self.enter_loop(repeat, end as usize),
             Op::End { start } => self.end_round(start as usize),
             Op::Mark => setting.stage.play().mark(),

@@ -1,6 +1,7 @@
 //! What is done to machine and tasks from outside: CPUs that come and go, changes of affinity.
 //!
-//! `[[hotplug]]` and `[[affinity]]` of a workload's file become one list in the order of time.
+//! `[[hotplug]]` and `[[affinity]]` of a workload's file, and what is done to groups of tasks,
+//! become one list in the order of time.
 
 use crate::model::check::STATES;
 use crate::model::duration::duration;
@@ -21,9 +22,13 @@ const AFFINITY_KEYS: [&str; 3] = ["at", "task", "cpus"];
 /// The path in the file of each key of a change.
 pub(crate) type ChangeKeys = BTreeMap<&'static str, String>;
 
-/// The changes of a file in the order of time, and their keys.
+/// A change, and its keys.
+pub(crate) type Read = (Change, ChangeKeys);
+
+/// The changes of a file in the order of time, those of its groups among them, and their keys.
 pub(crate) fn read_changes(
     root: &TableNode,
+    of_groups: Vec<Read>,
 ) -> Result<(Vec<Change>, Vec<ChangeKeys>), ScenarioError> {
     let mut found = Vec::new();
     if let Some(node) = root.get("hotplug")? {
@@ -36,12 +41,13 @@ pub(crate) fn read_changes(
             found.push(read_affinity(&element)?);
         }
     }
-    // A stable sort: of one time CPUs change first, and else the file's order counts.
+    found.extend(of_groups);
+    // A stable sort: of one time CPUs change first, groups last, and else the file's order counts.
     found.sort_by_key(|(change, _)| change.at_ns);
     Ok(found.into_iter().unzip())
 }
 
-fn read_hotplug(node: &Node) -> Result<(Change, ChangeKeys), ScenarioError> {
+fn read_hotplug(node: &Node) -> Result<Read, ScenarioError> {
     let table = node.table(&HOTPLUG_KEYS)?;
     let at_ns = read_time(&table)?;
     let hint = "say which CPU, such as cpu = 1";
@@ -56,7 +62,7 @@ fn read_hotplug(node: &Node) -> Result<(Change, ChangeKeys), ScenarioError> {
     Ok((change, keys(&table, &HOTPLUG_KEYS)?))
 }
 
-fn read_affinity(node: &Node) -> Result<(Change, ChangeKeys), ScenarioError> {
+fn read_affinity(node: &Node) -> Result<Read, ScenarioError> {
     let table = node.table(&AFFINITY_KEYS)?;
     let at_ns = read_time(&table)?;
     let task = table.need("task", "name the task")?.text()?.to_string();
@@ -65,11 +71,13 @@ fn read_affinity(node: &Node) -> Result<(Change, ChangeKeys), ScenarioError> {
     Ok((change, keys(&table, &AFFINITY_KEYS)?))
 }
 
-fn keys(table: &TableNode, all: &[&'static str]) -> Result<ChangeKeys, ScenarioError> {
+/// Where each of these keys is, all of which must be there.
+pub(crate) fn keys(table: &TableNode, all: &[&'static str]) -> Result<ChangeKeys, ScenarioError> {
     all.iter().map(|key| Ok((*key, table.need(key, "")?.path))).collect()
 }
 
-fn read_time(table: &TableNode) -> Result<u64, ScenarioError> {
+/// When a change is made.
+pub(crate) fn read_time(table: &TableNode) -> Result<u64, ScenarioError> {
     table.need("at", "say when, counted from the start, such as at = \"50ms\"")?.duration_ns()
 }
 
@@ -104,6 +112,7 @@ pub(crate) fn write_changes(text: &mut String, workload: &Workload) {
     for Change { at_ns, what } in &workload.changes {
         let at = duration(*at_ns);
         let _ = match what {
+            ChangeKind::Move { .. } | ChangeKind::Cgroup { .. } => continue,
             ChangeKind::Hotplug { cpu, online } => writeln!(
                 text,
                 "\n[[hotplug]]\nat = \"{at}\"\ncpu = {cpu}\nstate = \"{}\"",

@@ -3,12 +3,13 @@
 //! Every operation remembers the key it came from, so that what is found wrong later is still
 //! reported by its place in the file.
 
+use crate::file::cgroups::find_place;
 use crate::file::changes::read_cpu_set;
 use crate::made::builder::ProgramBuilder;
 use crate::model::check::PROGRAM_OPS_MAX;
 use crate::model::error::{ScenarioError, choices, nearest};
 use crate::model::workload::{
-    Amount, CpuSet, LOOP_DEPTH_MAX, NO_DEADLINE_NS, Op, Program, QUANTILE_LEVELS_PERMILLE,
+    Amount, Cgroup, CpuSet, LOOP_DEPTH_MAX, NO_DEADLINE_NS, Op, Program, QUANTILE_LEVELS_PERMILLE,
     Quantiles, Repeat,
 };
 use crate::reading::{Node, TableNode};
@@ -23,12 +24,12 @@ const SIGMA_PERMILLE_MAX: u64 = 10_000;
 /// The most that a recording is scaled by: a million times.
 const SCALE_PERMILLE_MAX: u32 = 1_000_000_000;
 
-const VERBS: [&str; 11] = [
-    "run", "sleep", "send", "recv", "wake", "wake_all", "wait", "fork", "nice", "affinity",
+const VERBS: [&str; 12] = [
+    "run", "sleep", "send", "recv", "wake", "wake_all", "wait", "fork", "nice", "affinity", "move",
     "release",
 ];
-const STEP_KEYS: [&str; 15] = [
-    "run", "sleep", "send", "recv", "wake", "wake_all", "wait", "fork", "nice", "affinity",
+const STEP_KEYS: [&str; 16] = [
+    "run", "sleep", "send", "recv", "wake", "wake_all", "wait", "fork", "nice", "affinity", "move",
     "release", "repeat", "do", "bytes", "deadline",
 ];
 const WORDS: [&str; 5] = ["yield", "join", "mark", "done", "exit"];
@@ -57,6 +58,8 @@ pub(crate) type Ranges = BTreeMap<String, (u32, u32)>;
 pub(crate) struct Names {
     pub channels: Ranges,
     pub gates: Ranges,
+    /// Groups of tasks.
+    pub cgroups: Vec<Cgroup>,
     /// Index of each named template.
     pub templates: BTreeMap<String, u32>,
     /// CPUs that programs read so far bind their tasks to.
@@ -187,6 +190,7 @@ impl ProgramReader<'_> {
             "wait" => Op::Wait { gate: self.gate(value)? },
             "nice" => Op::Nice(value.integer(-20..=19)? as i8),
             "affinity" => Op::Affinity { set: self.cpu_set(value)? },
+            "move" => Op::Move { to: find_place(value, &self.names.cgroups)? },
             "release" => Op::Release { every: duration(value)?, deadline_ns: deadline_ns(table)? },
             _ => Op::Fork { template: self.template(value)? },
         })

@@ -8,7 +8,7 @@ use crate::model::check::{CHANNELS_MAX, TASK_NAME_BYTES_MAX, TASKS_MAX, find_pro
 use crate::model::error::{ScenarioError, choices};
 use crate::model::fit;
 use crate::model::place::{Origin, Place};
-use crate::model::workload::{Cgroup, Channel, InitialTask, TaskTemplate, Workload};
+use crate::model::workload::{Channel, InitialTask, TaskTemplate, Workload};
 use crate::reading::parameters::{Parameter, Settings, declared, effective, shown};
 use crate::reading::{Document, Node, TableNode, parse_table, read_table, stem};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use std::path::Path;
 use toml::Table;
 
 const BUILTIN_KEYS: [&str; 4] = ["description", "source", "builtin", "parameters"];
-const FREE_KEYS: [&str; 11] = [
+const FREE_KEYS: [&str; 12] = [
     "description",
     "source",
     "parameters",
@@ -27,6 +27,7 @@ const FREE_KEYS: [&str; 11] = [
     "hotplug",
     "affinity",
     "cgroups",
+    "moves",
     "stop",
 ];
 const CHANNEL_KEYS: [&str; 5] =
@@ -164,7 +165,6 @@ struct Draft {
     initial: Vec<InitialTask>,
     address_spaces: BTreeMap<String, u32>,
     change_keys: Vec<ChangeKeys>,
-    cgroups: Vec<Cgroup>,
     cgroup_places: Vec<String>,
 }
 
@@ -188,7 +188,8 @@ fn read_free(root: &TableNode) -> Result<Workload, ScenarioError> {
     let mut names = Names { channels: read_channels(root, &mut draft)?, ..Names::default() };
     let nr_gates;
     (names.gates, nr_gates) = read_gates(root)?;
-    (draft.cgroups, draft.cgroup_places) = read_cgroups(root)?;
+    let of_groups;
+    (names.cgroups, draft.cgroup_places, of_groups) = read_cgroups(root)?;
     let templates = match root.get("templates")? {
         Some(node) => node.any_table()?.entries()?,
         None => Vec::new(),
@@ -204,7 +205,7 @@ fn read_free(root: &TableNode) -> Result<Workload, ScenarioError> {
         read_task(&task, &names, &mut draft)?;
     }
     let changes;
-    (changes, draft.change_keys) = read_changes(root)?;
+    (changes, draft.change_keys) = read_changes(root, of_groups)?;
     let mut workload = Workload {
         name: String::new(),
         description: String::new(),
@@ -215,7 +216,7 @@ fn read_free(root: &TableNode) -> Result<Workload, ScenarioError> {
         nr_gates,
         cpu_sets: names.cpu_sets.into_inner(),
         changes,
-        cgroups: std::mem::take(&mut draft.cgroups),
+        cgroups: names.cgroups,
         origin: Origin::default(),
         stop_at_ns: root.get("stop")?.map(|stop| read_stop(&stop)).transpose()?,
         digest: String::new(),
@@ -348,7 +349,7 @@ fn add_template(
         footprint_kib: table
             .get("footprint_kib")?
             .map_or(Ok(0), |footprint| footprint.unsigned_32(0, u32::MAX))?,
-        cgroup: table.get("cgroup")?.map(|path| find_cgroup(&path, &draft.cgroups)).transpose()?,
+        cgroup: table.get("cgroup")?.map(|path| find_cgroup(&path, &names.cgroups)).transpose()?,
     });
     draft.template_places.push((node.path.clone(), placed.places));
     Ok(placed.depends_on_instance)

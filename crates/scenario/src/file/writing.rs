@@ -3,7 +3,7 @@
 //! Whoever finds something in a scenario that no file describes, such as a random one, can so keep
 //! it and run it again.
 
-use crate::file::cgroups::write_cgroups;
+use crate::file::cgroups::{place_text, write_cgroups};
 use crate::file::changes::write_changes;
 use crate::model::check::TASK_NAME_BYTES_MAX;
 use crate::model::duration::duration;
@@ -227,6 +227,7 @@ fn step(op: &Op, workload: &Workload) -> String {
         Op::Affinity { set } => {
             format!("{{ affinity = {} }}", cpus_text(&workload.cpu_sets[*set as usize]))
         }
+        Op::Move { to } => format!("{{ move = {} }}", place_text(*to, workload)),
         Op::Loop { repeat, .. } => {
             let repeat = match repeat {
                 Repeat::Times(amount) => amount_of(amount, |number| number.to_string()),

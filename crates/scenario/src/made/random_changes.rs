@@ -66,7 +66,7 @@ fn move_tasks(rng: &mut Random, nr_cpus: u64, workload: &mut Workload) {
         let name = format!("moved{number}");
         workload.changes.retain(|change| match &change.what {
             ChangeKind::Affinity { task, .. } => *task != workload.templates[template].name,
-            ChangeKind::Hotplug { .. } => true,
+            _ => true,
         });
         workload.templates[template].name.clone_from(&name);
         for _ in 0..=rng.below(MOVES_MAX) {

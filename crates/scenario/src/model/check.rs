@@ -138,6 +138,7 @@ fn check_ops(workload: &Workload, template: usize, program: &[Op]) -> Result<(),
             }
             Op::Fork { template } => (template, workload.templates.len()),
             Op::Affinity { set } => (set, workload.cpu_sets.len()),
+            Op::Move { to: Some(group) } => (group, workload.cgroups.len()),
             _ => (0, 1),
         };
         let found = if index as usize >= len {

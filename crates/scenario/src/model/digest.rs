@@ -91,6 +91,14 @@ fn encode_workload(out: &mut Encoder, workload: &Workload) {
                 out.tagged(2).text(task);
                 encode_cpus(out, cpus);
             }
+            ChangeKind::Move { task, to } => {
+                out.tagged(3).text(task);
+                out.optional(to.map(u64::from));
+            }
+            ChangeKind::Cgroup { number, now } => {
+                out.tagged(4).number((*number).into());
+                encode_cgroup(out, now);
+            }
         }
     }
     if !workload.cgroups.is_empty() {
@@ -102,17 +110,20 @@ fn encode_cgroups(out: &mut Encoder, workload: &Workload) {
     // No time of a change, so that this is no change.
     out.number(u64::MAX);
     out.number(workload.cgroups.len() as u64);
-    for Cgroup { path, weight, idle, quota_ns, period_ns, burst_ns } in &workload.cgroups {
-        out.text(path);
-        out.number((*weight).into());
-        out.number((*idle).into());
-        out.optional(*quota_ns);
-        out.number(*period_ns);
-        out.number(*burst_ns);
-    }
+    workload.cgroups.iter().for_each(|group| encode_cgroup(out, group));
     for template in &workload.templates {
         out.optional(template.cgroup.map(u64::from));
     }
+}
+
+fn encode_cgroup(out: &mut Encoder, group: &Cgroup) {
+    let Cgroup { path, weight, idle, quota_ns, period_ns, burst_ns } = group;
+    out.text(path);
+    out.number((*weight).into());
+    out.number((*idle).into());
+    out.optional(*quota_ns);
+    out.number(*period_ns);
+    out.number(*burst_ns);
 }
 
 fn encode_cpus(out: &mut Encoder, cpus: &CpuSet) {
@@ -168,6 +179,7 @@ fn encode_op(out: &mut Encoder, op: &Op, cpu_sets: &[CpuSet]) {
                 encode_cpus(out, cpus);
             }
         }
+        Op::Move { to } => out.tagged(19).optional(to.map(u64::from)),
     }
 }
 

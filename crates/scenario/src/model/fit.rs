@@ -110,6 +110,7 @@ fn mention_of(i: usize, Change { at_ns, what }: &Change) -> Option<Mention<'_>> 
             cpus: cpus.as_deref()?,
             sentence: Sentence::Bound { task, at_ns: Some(*at_ns) },
         },
+        ChangeKind::Move { .. } | ChangeKind::Cgroup { .. } => return None,
     })
 }
 

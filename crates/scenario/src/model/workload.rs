@@ -136,6 +136,12 @@ pub enum Op {
         /// Index into `Workload::cpu_sets`.
         set: u32,
     },
+    /// Go into another group of tasks, with all tasks of the same address space. Without effect if
+    /// the policy refuses it.
+    Move {
+        /// Index into `Workload::cgroups`; the root if `None`.
+        to: Option<u32>,
+    },
     /// Start of a loop; `end` is the index of its `End`.
     Loop {
         /// How often.
@@ -222,6 +228,42 @@ impl Cgroup {
     pub fn place(&self) -> (&str, &str) {
         self.path.rsplit_once('/').unwrap_or(("", &self.path))
     }
+
+    /// The files that are written one after the other for it to become `now`, and what it says
+    /// after each. A kernel takes no weight while it is idle, and no burst above the quota.
+    pub fn steps_to(&self, now: &Cgroup) -> Vec<(GroupFile, Cgroup)> {
+        let (mut at, mut steps) = (self.clone(), Vec::new());
+        let (wakes, falls) = (!now.idle, now.burst_ns < self.burst_ns);
+        let mut order = [GroupFile::Weight, GroupFile::Max, GroupFile::Burst, GroupFile::Idle];
+        order[1..3].rotate_left(usize::from(falls));
+        order.rotate_right(usize::from(wakes));
+        for file in order {
+            let before = at.clone();
+            match file {
+                GroupFile::Weight => at.weight = now.weight,
+                GroupFile::Max => (at.quota_ns, at.period_ns) = (now.quota_ns, now.period_ns),
+                GroupFile::Burst => at.burst_ns = now.burst_ns,
+                GroupFile::Idle => at.idle = now.idle,
+            }
+            if at != before {
+                steps.push((file, at.clone()));
+            }
+        }
+        steps
+    }
+}
+
+/// A file of a cgroup of Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupFile {
+    /// `cpu.weight`
+    Weight,
+    /// `cpu.max`
+    Max,
+    /// `cpu.max.burst`
+    Burst,
+    /// `cpu.idle`
+    Idle,
 }
 
 /// A task that exists when the run begins.
@@ -258,6 +300,20 @@ pub enum ChangeKind {
         task: String,
         /// The CPUs.
         cpus: CpuSet,
+    },
+    /// All tasks of one name that live then go into a group, see [`Op::Move`].
+    Move {
+        /// The name.
+        task: String,
+        /// Index into `Workload::cgroups`; the root if `None`.
+        to: Option<u32>,
+    },
+    /// A group of tasks has other weights and limits.
+    Cgroup {
+        /// Index into `Workload::cgroups`.
+        number: u32,
+        /// What it says from then on. Its path stays.
+        now: Cgroup,
     },
 }
 

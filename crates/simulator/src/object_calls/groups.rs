@@ -65,6 +65,11 @@ fn holds_task(operation: Operation) -> bool {
             | Operation::CpuOffline
             | Operation::CgroupInit
             | Operation::CgroupExit
+            | Operation::CgroupPrepMove
+            | Operation::CgroupCancelMove
+            | Operation::CgroupSetWeight
+            | Operation::CgroupSetBandwidth
+            | Operation::CgroupSetIdle
             | Operation::Timer
             | Operation::Syscall
             | Operation::Dump

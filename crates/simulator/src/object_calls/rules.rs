@@ -120,6 +120,11 @@ fn may_select(operation: Operation) -> bool {
             | Operation::CpuOffline
             | Operation::CgroupInit
             | Operation::CgroupExit
+            | Operation::CgroupPrepMove
+            | Operation::CgroupCancelMove
+            | Operation::CgroupSetWeight
+            | Operation::CgroupSetBandwidth
+            | Operation::CgroupSetIdle
             | Operation::Timer
             | Operation::Syscall
     )

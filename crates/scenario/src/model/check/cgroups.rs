@@ -3,7 +3,7 @@
 use crate::model::duration::duration;
 use crate::model::place::{Place, Problem};
 use crate::model::text::quoted;
-use crate::model::workload::{Cgroup, Workload};
+use crate::model::workload::{Cgroup, ChangeKind, Op, Workload};
 use std::collections::BTreeMap;
 
 /// The most groups that a workload may have.
@@ -22,6 +22,23 @@ const PERIOD_NS_MAX: u64 = 1_000_000_000;
 pub const PERIOD_NS_DEFAULT: u64 = 100_000_000;
 /// The longest name. Source: Linux, include/uapi/linux/limits.h, `NAME_MAX`.
 const NAME_BYTES_MAX: usize = 255;
+/// What files of a cgroup begin with: the word for all, and the kernel's controllers.
+/// Source: Linux, kernel/cgroup/cgroup.c, `cgroup_file_name`, and include/linux/cgroup_subsys.h.
+const FILE_PREFIXES: [&str; 13] = [
+    "cgroup",
+    "cpu",
+    "cpuset",
+    "debug",
+    "dmem",
+    "hugetlb",
+    "io",
+    "irq",
+    "memory",
+    "misc",
+    "perf_event",
+    "pids",
+    "rdma",
+];
 /// What `cpu.max` is written in.
 const STEP_NS: u64 = 1000;
 
@@ -36,25 +53,62 @@ pub(crate) fn check_cgroups(workload: &Workload) -> Result<(), Problem> {
     let mut children = BTreeMap::new();
     for (i, group) in groups.iter().enumerate() {
         check_path(i, groups)?;
-        check_values(i, group)?;
+        check_values(group, |key| Place::Cgroup(i, key))?;
         children.entry(group.place().0).or_insert(&*group.path);
     }
+    let check = |place, group| check_home(place, group, groups, &children);
     for (i, template) in workload.templates.iter().enumerate() {
-        let Some(number) = template.cgroup else { continue };
-        let wrong = |value: String, problem: &str, hint: String| {
-            Err(Problem::new(Place::Template(i, "cgroup"), value, problem, hint))
-        };
-        let Some(group) = groups.get(number as usize) else {
-            let hint = "use the index of one of the cgroups".to_string();
-            return wrong(number.to_string(), "there is no such cgroup", hint);
-        };
-        if let Some(below) = children.get(&*group.path) {
-            let problem = "as in Linux, a cgroup with others below it has no tasks of its own";
-            let hint = format!("give the task to one below, such as {}", quoted(below));
-            return wrong(quoted(&group.path), problem, hint);
+        check(Place::Template(i, "cgroup"), template.cgroup)?;
+        for (at, op) in template.program.iter().enumerate() {
+            if let Op::Move { to } = *op {
+                check(Place::Op(i, at), to)?;
+            }
+        }
+    }
+    let mut said: Vec<&Cgroup> = groups.iter().collect();
+    for (i, change) in workload.changes.iter().enumerate() {
+        match &change.what {
+            ChangeKind::Move { to, .. } => check(Place::Change(i, "cgroup"), *to)?,
+            ChangeKind::Cgroup { number, now } => {
+                check_number(Place::Change(i, "at"), *number, groups)?;
+                check_values(now, |key| Place::Change(i, key))?;
+                let before = std::mem::replace(&mut said[*number as usize], now);
+                if before.idle && now.idle && before.weight != now.weight {
+                    let (problem, hint) =
+                        ("Linux takes none while it is idle", "write idle = false");
+                    let (at, weight) = (Place::Change(i, "weight"), now.weight.to_string());
+                    return Err(Problem::new(at, weight, problem, hint));
+                }
+            }
+            ChangeKind::Hotplug { .. } | ChangeKind::Affinity { .. } => {}
         }
     }
     Ok(())
+}
+
+/// Whether there is a group of this number.
+fn check_number(place: Place, number: u32, groups: &[Cgroup]) -> Result<(), Problem> {
+    if (number as usize) < groups.len() {
+        return Ok(());
+    }
+    let hint = "use the index of one of the cgroups";
+    Err(Problem::new(place, number.to_string(), "there is no such cgroup", hint))
+}
+
+/// Whether tasks may be in a group; `children` has one below each that has some.
+fn check_home(
+    place: Place,
+    group: Option<u32>,
+    groups: &[Cgroup],
+    children: &BTreeMap<&str, &str>,
+) -> Result<(), Problem> {
+    let Some(number) = group else { return Ok(()) };
+    check_number(place, number, groups)?;
+    let path = &groups[number as usize].path;
+    let Some(below) = children.get(&**path) else { return Ok(()) };
+    let problem = "as in Linux, a cgroup with others below it has no tasks of its own";
+    let hint = format!("give the task to one below, such as {}", quoted(below));
+    Err(Problem::new(place, quoted(path), problem, hint))
 }
 
 fn check_path(i: usize, groups: &[Cgroup]) -> Result<(), Problem> {
@@ -71,6 +125,13 @@ fn check_path(i: usize, groups: &[Cgroup]) -> Result<(), Problem> {
         let hint = "write it as \"/name\" or \"/parent/name\", of letters, digits, _, - and .";
         return wrong("not a path of a cgroup", hint.to_string());
     }
+    if let Some((prefix, _)) = name.split_once('.')
+        && FILE_PREFIXES.contains(&prefix)
+    {
+        let problem = "a kernel's cgroups have files of such names, and take no folder beside them";
+        let hint = format!("begin the name with another word than {}", quoted(prefix));
+        return wrong(problem, hint);
+    }
     let before = &groups[..i];
     if before.iter().any(|other| other.path == *path) {
         return wrong("there is one of this path", "name each once".to_string());
@@ -86,9 +147,9 @@ fn check_path(i: usize, groups: &[Cgroup]) -> Result<(), Problem> {
     Ok(())
 }
 
-fn check_values(i: usize, group: &Cgroup) -> Result<(), Problem> {
+fn check_values(group: &Cgroup, place: impl Fn(&'static str) -> Place) -> Result<(), Problem> {
     let wrong = |key, value: String, problem: &str, hint: &str| {
-        Err(Problem::new(Place::Cgroup(i, key), value, problem, hint))
+        Err(Problem::new(place(key), value, problem, hint))
     };
     if !CGROUP_WEIGHTS.contains(&group.weight) {
         let problem = "no weight of a cgroup";

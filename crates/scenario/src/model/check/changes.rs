@@ -45,20 +45,27 @@ pub(crate) fn check_changes(workload: &Workload) -> Result<(), Problem> {
                 *state = (*online, Some(*at_ns));
             }
             ChangeKind::Affinity { task, cpus } => {
-                if workload.templates.iter().all(|template| template.name != *task) {
-                    let names: Vec<&str> =
-                        workload.templates.iter().map(|kind| kind.name.as_str()).collect();
-                    let hint = choices("tasks", task, &names);
-                    return wrong(i, "task", quoted(task), "no task has this name".into(), &hint);
-                }
+                check_name(workload, i, task)?;
                 if cpus.as_ref().is_some_and(|cpus| cpus.is_empty()) {
                     let problem = format!("task `{task}` may run nowhere");
                     return wrong(i, "cpus", "[]".into(), problem, NO_CPUS_HINT);
                 }
             }
+            ChangeKind::Move { task, .. } => check_name(workload, i, task)?,
+            ChangeKind::Cgroup { .. } => {}
         }
     }
     Ok(())
+}
+
+/// Whether a task has the name that a change names.
+fn check_name(workload: &Workload, i: usize, task: &str) -> Result<(), Problem> {
+    if workload.templates.iter().any(|template| template.name == task) {
+        return Ok(());
+    }
+    let names: Vec<&str> = workload.templates.iter().map(|kind| kind.name.as_str()).collect();
+    let hint = choices("tasks", task, &names);
+    Err(Problem::new(Place::Change(i, "task"), quoted(task), "no task has this name", hint))
 }
 
 /// What is wrong with taking `cpu` down or up at `at_ns`, given its state and since when.
