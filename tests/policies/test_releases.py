@@ -112,7 +112,7 @@ def test_a_release_has_the_calls_and_the_numbers_of_its_real_kernel(release, tmp
 
 
 POLICY = """
-#include <scx/common.bpf.h>
+#include <scx/cgroups.bpf.h>
 char _license[] SEC("license") = "GPL";
 {before}
 SCX_OPS_DEFINE(some_ops, {what}, .name = "some");
@@ -123,6 +123,10 @@ void BPF_STRUCT_OPS(some_enqueue, struct task_struct *p, u64 enq_flags)
 	bool is_idle;
 	scx_bpf_select_cpu_dfl(p, 0, 0, &is_idle);
 	scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+}"""
+BANDWIDTH = """
+void BPF_STRUCT_OPS(some_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us)
+{
 }"""
 PEEKS = """
 extern struct task_struct *scx_bpf_dsq_peek___real(u64 dsq_id) __ksym;
@@ -138,6 +142,7 @@ void BPF_STRUCT_OPS(some_dispatch, s32 cpu, struct task_struct *prev)
     [
         ("", ".flags = 1 << 8", {"6.12": "flag SCX_OPS_TID_TO_TASK", "6.18": "flag"}),
         ("", ".flags = 1 << 5", {"6.12": "flag SCX_OPS_ALLOW_QUEUED_WAKEUP"}),
+        (BANDWIDTH, ".cgroup_set_bandwidth = (void *)some_bandwidth", {"6.12": "cgroup_set_band"}),
         (SELECTS, ".enqueue = (void *)some_enqueue", {"6.12": "called in enqueue"}),
         (PEEKS, ".dispatch = (void *)some_dispatch", {"6.12": "dsq_peek", "6.18": "dsq_peek"}),
     ],
