@@ -33,6 +33,9 @@ pub(crate) const KERNELS_OWN: [&str; 9] = [
     "bpf_rb_node",
 ];
 
+/// Tags of pointers that the kernel writes. Source: Linux, kernel/bpf/btf.c, `btf_find_kptr`.
+const KERNELS_POINTERS: [&str; 4] = ["kptr_untrusted", "kptr", "percpu_kptr", "uptr"];
+
 /// The number of a type; 0 is `void`.
 pub type TypeId = u32;
 
@@ -286,12 +289,23 @@ impl Btf {
                     self.add_scalars(*element, at, deeper - 1, left, found);
                 }
             }
+            Type::Pointer { to } if self.is_kernels(*to) => {}
             Type::Integer { .. }
             | Type::Float { .. }
             | Type::Pointer { .. }
             | Type::Enumeration { .. } => found.extend(self.bytes_of(of).map(|bytes| (at, bytes))),
             _ => {}
         }
+    }
+
+    /// Whether a pointer to this type is one that only calls may write (`__kptr`), so that an
+    /// update of the value around it takes no such member.
+    fn is_kernels(&self, to: TypeId) -> bool {
+        let tag = match self.get(to) {
+            Ok(Type::Qualified { qualifier: Qualifier::Tag(tag), .. }) => tag,
+            _ => return false,
+        };
+        KERNELS_POINTERS.contains(&tag.as_str())
     }
 
     /// The size of a value of this type in bytes.

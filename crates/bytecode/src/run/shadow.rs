@@ -234,7 +234,8 @@ impl Shadow {
             return refused("it calls something while it holds a lock");
         }
         match holding {
-            None | Some(Holding::Gives | Holding::GivesLinked | Holding::Lends) => {}
+            None
+            | Some(Holding::Gives | Holding::GivesLinked | Holding::Lends | Holding::Pages) => {}
             Some(Holding::Takes) => return self.give_back(0),
             Some(Holding::Links) => {
                 self.give_back(1)?;
