@@ -191,7 +191,7 @@ impl Linked {
             Mode::Translated | Mode::Watched => drop(machine.translate()),
             Mode::Interpreted => {}
             Mode::Counted => machine.count_executed(),
-            Mode::Strict => machine.watch(),
+            Mode::Strict => machine.watch(!copy.is_built),
         }
         let (object, table) = (copy.object.clone(), copy.operations);
         let linked = Linked { machine, arguments, key, sleepable, calls, object, table, data };

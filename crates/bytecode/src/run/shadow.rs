@@ -64,6 +64,8 @@ pub(super) struct Shadow {
     stack_begin: u64,
     /// Whether instructions are of their functions' own files.
     pub(super) own_lines: Vec<bool>,
+    /// Whether a division by 0 is refused.
+    pub(super) refuses_divisions: bool,
     /// Where the present call came from, see [`Fault::own`](crate::Fault::own).
     pub(super) calls_own: Option<usize>,
     /// Origins of words of the stack.
@@ -96,6 +98,7 @@ impl Shadow {
         Shadow {
             stack_begin,
             own_lines,
+            refuses_divisions: true,
             calls_own: None,
             words: Box::new([Origin::NONE; STACK_WORDS]),
             written: Box::new([false; STACK_BYTES]),
