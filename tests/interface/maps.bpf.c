@@ -135,6 +135,9 @@ static s32 ask_what_is_kept(void)
 	if (mask)
 		bpf_cpumask_release(mask);
 	EXPECT(!mask && kept->mask);
+	given.number = 8;
+	EXPECT(bpf_map_update_elem(&keeps, &key, &given, BPF_EXIST) == 0);
+	EXPECT(kept->mask && kept->number == 8);
 	return 0;
 }
 

@@ -238,6 +238,9 @@ impl Adopted {
         let declared = &loaded.object.maps;
         let mut maps =
             Maps::new(&mut visible.room, declared, nr_cpus, STORAGE_MAX).map_err(Refusal::Map)?;
+        for (number, map) in declared.iter().enumerate() {
+            maps.set_pointers(number, loaded.object.btf.kernels_pointers(map.value_type));
+        }
         if mode == Mode::Strict {
             for (number, map) in declared.iter().enumerate() {
                 let members = loaded.object.btf.scalars(map.value_type);
