@@ -163,6 +163,13 @@ impl Machine {
         self.shadow = Some(Box::new(shadow));
     }
 
+    /// Where watched, takes what stands at this address for a pointer, as the type there says.
+    pub fn expect_pointer(&mut self, address: u64) {
+        if let Some(shadow) = &mut self.shadow {
+            shadow.pointers.insert(address);
+        }
+    }
+
     /// Interprets the program from here on, and counts each instruction.
     pub fn count_executed(&mut self) {
         self.translation = None;

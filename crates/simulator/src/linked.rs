@@ -193,6 +193,11 @@ impl Linked {
             Mode::Counted => machine.count_executed(),
             Mode::Strict => machine.watch(!copy.is_built),
         }
+        for (section, begin) in copy.object.data.iter().zip(&data) {
+            let variables = section.variables.values();
+            let kept = variables.filter(|variable| copy.object.btf.is_kernels(variable.of));
+            kept.for_each(|variable| machine.expect_pointer(begin + variable.offset));
+        }
         let (object, table) = (copy.object.clone(), copy.operations);
         let linked = Linked { machine, arguments, key, sleepable, calls, object, table, data };
         Ok((linked, operations))
