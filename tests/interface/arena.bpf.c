@@ -83,6 +83,25 @@ static s32 ask_pages(void)
 	return 0;
 }
 
+/* One that user space sees can have no lock. */
+struct bpf_spin_lock lock SEC(".data.lock") __attribute__((aligned(8), visibility("hidden")));
+
+/* Pages may be asked for by who holds a lock. Linux 7.3 translates no program that asks so and
+ * otherwise, so `init` does not.
+ */
+static s32 ask_locked(void)
+{
+	void __arena *page;
+
+	bpf_spin_lock(&lock);
+	page = take(NULL, 1);
+	if (page)
+		bpf_arena_free_pages(&arena, page, 1);
+	bpf_spin_unlock(&lock);
+	EXPECT(page);
+	return 0;
+}
+
 static s32 ask_reserved(void)
 {
 	void __arena *at = (void __arena *)USER_BEGIN + 28 * PAGE_BYTES;
@@ -177,6 +196,8 @@ void BPF_STRUCT_OPS(arena_enqueue, struct task_struct *p, u64 enq_flags)
 	u64 at = __sync_fetch_and_add(&nr_pushed, 1);
 
 	waiting[at % WAITING] = p->pid;
+	if (!at)
+		ask_locked();
 }
 
 void BPF_STRUCT_OPS(arena_dispatch, s32 cpu, struct task_struct *prev)

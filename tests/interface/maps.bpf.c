@@ -104,6 +104,43 @@ static s32 ask_queue(void)
 	return 0;
 }
 
+struct kept {
+	struct bpf_spin_lock lock;
+	struct bpf_cpumask __kptr *mask;
+	u64 number;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct kept);
+} keeps SEC(".maps");
+
+/* An update takes neither locks nor pointers that calls write, so nobody need write them. */
+static s32 ask_what_is_kept(void)
+{
+	struct kept given, *kept;
+	struct bpf_cpumask *mask;
+	u32 key = 0;
+
+	given.number = 7;
+	EXPECT(bpf_map_update_elem(&keeps, &key, &given, BPF_EXIST) == 0);
+	kept = bpf_map_lookup_elem(&keeps, &key);
+	EXPECT(kept && kept->number == 7);
+	mask = bpf_cpumask_create();
+	if (!mask)
+		return -ENOMEM;
+	mask = bpf_kptr_xchg(&kept->mask, mask);
+	if (mask)
+		bpf_cpumask_release(mask);
+	EXPECT(!mask && kept->mask);
+	given.number = 8;
+	EXPECT(bpf_map_update_elem(&keeps, &key, &given, BPF_EXIST) == 0);
+	EXPECT(kept->mask && kept->number == 8);
+	return 0;
+}
+
 static s32 ask_stack(void)
 {
 	u32 number, got = 7;
@@ -221,6 +258,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(maps_init)
 
 	if (!err)
 		err = ask_queue();
+	if (!err)
+		err = ask_what_is_kept();
 	if (!err)
 		err = ask_stack();
 	if (!err)

@@ -33,6 +33,9 @@ pub(crate) const KERNELS_OWN: [&str; 9] = [
     "bpf_rb_node",
 ];
 
+/// Tags of pointers that the kernel writes. Source: Linux, kernel/bpf/btf.c, `btf_find_kptr`.
+const KERNELS_POINTERS: [&str; 4] = ["kptr_untrusted", "kptr", "percpu_kptr", "uptr"];
+
 /// The number of a type; 0 is `void`.
 pub type TypeId = u32;
 
@@ -252,18 +255,30 @@ impl Btf {
     /// them is padding. Without what is in unions and bit fields, and what only the kernel writes;
     /// of a very large type not all of them.
     pub fn scalars(&self, of: TypeId) -> Vec<(u64, u64)> {
+        let own = self.leaves(of).into_iter().filter(|(_, of)| !self.is_kernels(*of));
+        own.filter_map(|(at, of)| Some((at, self.bytes_of(of).ok()?))).collect()
+    }
+
+    /// Where a value of this type has pointers of the kernel's, see [`Btf::is_kernels`].
+    pub fn kernels_pointers(&self, of: TypeId) -> Vec<u64> {
+        let kernels = self.leaves(of).into_iter().filter(|(_, of)| self.is_kernels(*of));
+        kernels.map(|(at, _)| at).collect()
+    }
+
+    /// Numbers and pointers in a value of this type, where they are and of which type.
+    fn leaves(&self, of: TypeId) -> Vec<(u64, TypeId)> {
         let (mut found, mut left) = (Vec::new(), SCALARS_MAX);
-        self.add_scalars(of, 0, NESTING_MAX, &mut left, &mut found);
+        self.add_leaves(of, 0, NESTING_MAX, &mut left, &mut found);
         found
     }
 
-    fn add_scalars(
+    fn add_leaves(
         &self,
         of: TypeId,
         at: u64,
         deeper: usize,
         left: &mut usize,
-        found: &mut Vec<(u64, u64)>,
+        found: &mut Vec<(u64, TypeId)>,
     ) {
         let Ok((_, resolved)) = self.resolve(of) else { return };
         if deeper == 0 || *left == 0 {
@@ -276,22 +291,33 @@ impl Btf {
             {
                 for member in members.iter().filter(|member| member.bits == 0) {
                     let at = at.saturating_add(u64::from(member.bit_offset / 8));
-                    self.add_scalars(member.of, at, deeper - 1, left, found);
+                    self.add_leaves(member.of, at, deeper - 1, left, found);
                 }
             }
             Type::Array { element, count } => {
                 let bytes = self.bytes_of(*element).unwrap_or(0);
                 for number in (0..u64::from(*count)).take(SCALARS_MAX) {
                     let at = at.saturating_add(number.saturating_mul(bytes));
-                    self.add_scalars(*element, at, deeper - 1, left, found);
+                    self.add_leaves(*element, at, deeper - 1, left, found);
                 }
             }
             Type::Integer { .. }
             | Type::Float { .. }
             | Type::Pointer { .. }
-            | Type::Enumeration { .. } => found.extend(self.bytes_of(of).map(|bytes| (at, bytes))),
+            | Type::Enumeration { .. } => found.push((at, of)),
             _ => {}
         }
+    }
+
+    /// Whether this is a pointer of the kernel's that a program keeps (`__kptr` and alike). An
+    /// update of the value around one does not take it.
+    pub fn is_kernels(&self, of: TypeId) -> bool {
+        let Ok((_, Type::Pointer { to })) = self.resolve(of) else { return false };
+        let tag = match self.get(*to) {
+            Ok(Type::Qualified { qualifier: Qualifier::Tag(tag), .. }) => tag,
+            _ => return false,
+        };
+        KERNELS_POINTERS.contains(&tag.as_str())
     }
 
     /// The size of a value of this type in bytes.

@@ -106,18 +106,25 @@ impl Program {
     }
 }
 
-/// The variables of an object by their addresses. A section without any, such as one of texts, is
-/// one.
+/// The variables of an object by their addresses. What no name has of a section is one, too: texts,
+/// and tables that a compiler makes.
 fn variables(object: &Object, addresses: &Addresses) -> BTreeMap<u64, Extent> {
     let mut found = BTreeMap::new();
     for (data, &begin) in object.data.iter().zip(&addresses.data) {
+        let mut named: Vec<(u64, u64)> = vec![(data.bytes.len() as u64, 0)];
         for (name, variable) in &data.variables {
             let extent = Extent { bytes: variable.bytes, name: name.clone() };
             found.insert(begin + variable.offset, extent);
+            named.push((variable.offset, variable.bytes));
         }
-        if data.variables.is_empty() {
-            let extent = Extent { bytes: data.bytes.len() as u64, name: data.name.clone() };
-            found.insert(begin, extent);
+        named.sort_unstable();
+        let mut at = 0;
+        for (offset, bytes) in named {
+            if offset > at {
+                let extent = Extent { bytes: offset - at, name: data.name.clone() };
+                found.entry(begin + at).or_insert(extent);
+            }
+            at = at.max(offset.saturating_add(bytes));
         }
     }
     found

@@ -206,6 +206,8 @@ struct Map {
     watched: Option<Watched>,
     /// Bytes of a hash's value, those of all CPUs.
     value_bytes: usize,
+    /// Where a value has pointers of the kernel's.
+    pointers: Vec<u64>,
     /// Values of storage that nobody uses.
     free: Vec<u64>,
     entries: Entries,
@@ -439,8 +441,18 @@ impl Maps {
         if !is_hash && flags & NOEXIST != 0 {
             return -errno::EEXIST;
         }
+        if !map.pointers.is_empty() {
+            map.copy_around_pointers(memory, to, value, is_hash && there == 0);
+            return 0;
+        }
         memory.copy(to, value, map.view.value_size.into()).expect(CHECKED);
         0
+    }
+
+    /// Of a map's values, which members hold pointers of the kernel's. An update leaves them alone,
+    /// since Linux 7.0; before it gave them back.
+    pub fn set_pointers(&mut self, map: usize, offsets: Vec<u64>) {
+        self.maps[map].pointers = offsets;
     }
 
     /// Removes the key at an address from a hash; 0 or a negative error number.
@@ -540,9 +552,21 @@ impl Map {
             value_bytes: if is_per_cpu(view.kind) { stride * nr_cpus } else { stride },
             view,
             watched: None,
+            pointers: Vec::new(),
             free: Vec::new(),
             deleted: VecDeque::new(),
         })
+    }
+
+    /// Copies a value but for pointers of the kernel's, which are NULL in a new one.
+    fn copy_around_pointers(&self, memory: &mut Memory, to: u64, value: u64, is_new: bool) {
+        let kept = |at: &u64| memory.load(to + at, Size::Double).filter(|_| !is_new).unwrap_or(0);
+        let kept: Vec<u64> = self.pointers.iter().map(kept).collect();
+        memory.copy(to, value, self.view.value_size.into()).expect(CHECKED);
+        for (at, pointer) in self.pointers.iter().zip(kept) {
+            let place = memory.bytes_mut(to + at, 8).expect(CHECKED);
+            place.copy_from_slice(&pointer.to_le_bytes());
+        }
     }
 
     /// A value for the key at an address; 0 if there is no room.

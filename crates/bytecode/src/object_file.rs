@@ -7,6 +7,7 @@ mod map_definition;
 mod tables;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use object::elf::EM_BPF;
 use object::read::elf::{ElfFile64, ElfSection64, ElfSymbol64};
@@ -66,7 +67,7 @@ pub struct Object {
     /// The licence that it declares; empty if it declares none.
     pub licence: String,
     /// Its types.
-    pub btf: Btf,
+    pub btf: Arc<Btf>,
 }
 
 /// A section of code.
@@ -141,7 +142,7 @@ pub struct Data {
     /// Its name: `.rodata`, `.data`, `.bss`, one of these with a suffix, or that of an arena's.
     pub name: String,
     /// What it holds at first.
-    pub bytes: Vec<u8>,
+    pub bytes: Arc<[u8]>,
     /// Whether the object has no bytes for it, as they are all 0.
     pub is_zero: bool,
     /// Whether the program may not write it.
@@ -223,7 +224,7 @@ impl Object {
         if let Some(notes) = section_bytes(&file, ".BTF.ext")? {
             reading.notes = Notes::read(notes, &btf)?;
         }
-        let mut object = Object { btf, ..Object::default() };
+        let mut object = Object { btf: btf.into(), ..Object::default() };
         if let Some(licence) = section_bytes(&file, LICENCE_SECTION)? {
             let text = licence.split(|&byte| byte == 0).next().unwrap_or_default();
             object.licence = String::from_utf8_lossy(text).into_owned();
@@ -296,7 +297,7 @@ impl<'a> Reading<'a> {
                 self.places.insert(section.index().0, Place::Data(object.data.len()));
                 object.data.push(Data {
                     name: name.to_owned(),
-                    bytes: bytes_or_zeros(&section)?,
+                    bytes: bytes_or_zeros(&section)?.into(),
                     is_zero: section.data()?.is_empty(),
                     read_only,
                     variables: BTreeMap::new(),

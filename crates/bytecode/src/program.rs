@@ -233,15 +233,17 @@ pub enum Holding {
     Locks,
     /// Gives up the lock there.
     Unlocks,
+    /// Gives or takes pages of an arena, which whoever holds a lock may ask for.
+    Pages,
 }
 
 impl Holding {
     /// Whether such a call may be made by whoever holds a lock. Source: Linux,
-    /// kernel/bpf/verifier.c, `kfunc_spin_allowed`, which says so of iterators over numbers and of
-    /// lists and trees.
+    /// kernel/bpf/verifier.c, `kfunc_spin_allowed`, which says so of iterators over numbers, of
+    /// lists and trees, and of arenas.
     pub(crate) fn is_allowed_with_lock(self) -> bool {
-        use Holding::{Begins, Ends, GivesLinked, Goes, Lends, Links, Unlocks};
-        matches!(self, Unlocks | Begins | Goes | Ends | GivesLinked | Links | Lends)
+        use Holding::{Begins, Ends, GivesLinked, Goes, Lends, Links, Pages, Unlocks};
+        matches!(self, Unlocks | Begins | Goes | Ends | GivesLinked | Links | Lends | Pages)
     }
 }
 

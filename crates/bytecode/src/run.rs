@@ -153,11 +153,21 @@ impl Machine {
 
     /// Interprets the program from here on, and ends it where a pointer leads out of the object
     /// that it was derived from, where it reads what nobody wrote to its stack, and where it does
-    /// not give back what it must. That takes about twice the time of the interpreter alone.
-    pub fn watch(&mut self) {
+    /// not give back what it must. That takes about twice the time of the interpreter alone. It may
+    /// be that no division by 0 is refused: C leaves it open, and BPF does not.
+    pub fn watch(&mut self, refuses_divisions: bool) {
         self.translation = None;
         let own_lines = self.program.own_lines();
-        self.shadow = Some(Box::new(Shadow::new(self.memory.frames_begin(), own_lines)));
+        let mut shadow = Shadow::new(self.memory.frames_begin(), own_lines);
+        shadow.refuses_divisions = refuses_divisions;
+        self.shadow = Some(Box::new(shadow));
+    }
+
+    /// Where watched, takes what stands at this address for a pointer, as the type there says.
+    pub fn expect_pointer(&mut self, address: u64) {
+        if let Some(shadow) = &mut self.shadow {
+            shadow.pointers.insert(address);
+        }
     }
 
     /// Interprets the program from here on, and counts each instruction.

@@ -189,7 +189,7 @@ fn a_watched_run_leaves_alone_what_is_right() {
 fn what_a_run_held_is_nothing_to_the_next() {
     let loaded = Loaded::new(&built_of(PROGRAM), &holding_world());
     let mut machine = loaded.machine(false);
-    machine.watch();
+    machine.watch(true);
     for _ in 0..2 {
         let told = loaded.call_in(&mut machine, "kept_for_ever", &[1]).expect_err("it keeps it");
         assert!(told.told(&loaded.program).contains("never given back"));
@@ -201,7 +201,7 @@ fn what_a_run_held_is_nothing_to_the_next() {
 fn a_function_finds_nothing_written_in_its_frame() {
     let loaded = Loaded::new(&built_of(PROGRAM), &holding_world());
     let mut machine = loaded.machine(false);
-    machine.watch();
+    machine.watch(true);
     assert_eq!(loaded.call_in(&mut machine, "beside_the_frame", &[7]), Ok(0));
     let fault = loaded.call_in(&mut machine, "unwritten", &[7]).expect_err("it is another's");
     assert!(fault.told(&loaded.program).ends_with("of its stack, which nobody wrote"));

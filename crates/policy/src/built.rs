@@ -150,6 +150,7 @@ impl Policy {
             source: source.to_owned(),
             digest: hex(&Sha256::digest(&bytes)),
             object_path: path.to_owned(),
+            is_built: source == path,
             image: image.into(),
             warnings,
             description: SourceText::new(&texts.source).description(),

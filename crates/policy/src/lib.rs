@@ -47,6 +47,8 @@ pub struct Policy {
     pub digest: String,
     /// Where its object is, which a kernel loads too.
     pub object_path: PathBuf,
+    /// Whether it came as an object, which somebody else built.
+    pub is_built: bool,
     /// The bytes of its variables, section by section, but for sections of zeros.
     pub image: Arc<[u8]>,
     /// What the compiler complained about without refusing; empty when there was nothing, or

@@ -22,6 +22,8 @@ pub struct Loaded {
     pub entries: Vec<Entry>,
     /// What is called before it is attached.
     pub calls: Vec<Call>,
+    /// Whether it came as an object.
+    pub is_built: bool,
 }
 
 impl Policy {
@@ -50,10 +52,10 @@ impl Policy {
             self.set_array(name, bytes, &mut image)?;
         }
         let mut data = sections(&self.object, &image);
-        let operations = self.operations;
+        let (operations, is_built) = (self.operations, self.is_built);
         let Some(loader) = &self.loader else {
             let (object, entries, calls) = (self.object.clone(), Vec::new(), Vec::new());
-            return Ok(Loaded { object, data, operations, entries, calls });
+            return Ok(Loaded { object, data, operations, entries, calls, is_built });
         };
         let plan = loader.plan(&self.object, machine)?;
         for (bytes, section) in data.iter_mut().zip(&plan.object.data) {
@@ -62,7 +64,7 @@ impl Policy {
         plan.write(&mut data, tunables);
         table::check(&self.name, &plan.object, &plan.object.tables[operations])?;
         let (object, entries, calls) = (Arc::new(plan.object), plan.entries, plan.calls);
-        Ok(Loaded { object, data, operations, entries, calls })
+        Ok(Loaded { object, data, operations, entries, calls, is_built })
     }
 
     fn tunable(&self, name: &str) -> Result<&Tunable, PolicyError> {

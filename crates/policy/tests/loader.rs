@@ -18,6 +18,11 @@ fn machine() -> Topology {
 
 /// The policy of one of everything, with arrays of different kinds, and a file `said` beside it.
 fn policy(said: &str) -> Result<Policy, PolicyError> {
+    policy_with("", said)
+}
+
+/// The same, with `besides` in it.
+fn policy_with(besides: &str, said: &str) -> Result<Policy, PolicyError> {
     let more = "
 struct place { u32 llc; struct { s16 near[2]; }; u32 bit : 1; };
 const volatile struct place places[8];
@@ -33,7 +38,7 @@ SEC(\"syscall\") int take(struct given *given) { return given->at; }
 ";
     let workshop = Workshop::new();
     let source = workshop.path().join("everything.bpf.c");
-    fs::write(&source, format!("{EVERYTHING}{more}")).unwrap();
+    fs::write(&source, format!("{EVERYTHING}{more}{besides}")).unwrap();
     fs::write(workshop.path().join("everything.loader.toml"), said).unwrap();
     workshop.take(&source, &headers(), &workshop.objects())
 }
@@ -201,7 +206,14 @@ fn what_cannot_be_is_refused_by_its_name() {
             "[variables]\nsmall = 256",
             "small = 256 is 256, outside what its type can hold (0 to 255)",
         ),
-        ("[variables]\nsmall = \"cpu\"", "small = \"cpu\": cpu is not known there"),
+        (
+            "[variables]\nsmall = \"cpu\"",
+            "small = \"cpu\": cpu is not known there\nhint: it is known in what is made for each",
+        ),
+        ("[variables]\nsmall = \"nr_cpu + 1\"", "known there; did you mean nr_cpus?"),
+        ("[variables]\nmode = \"EAGR\"", "did you mean EAGER?"),
+        ("[variables]\nsmall = \"1 + * 2\"", "a number is missing before \"* 2\""),
+        ("[variables]\nsmall = \"cheeses\"", "hint: words are those of the machine"),
         ("[variables]\nfair = 1.5", "fair = 1.5 is no number"),
         (
             "[variables]\nslice_ns = \"9223372036854775807 * 4\"",
@@ -230,6 +242,21 @@ fn what_cannot_be_is_refused_by_its_name() {
         let error = loaded(said).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains(why), "{said}: {error}");
     }
+}
+
+#[test]
+fn entries_of_a_file_have_a_limit_together() {
+    let list = format!("[{}]", vec!["1"; 4096].join(", "));
+    let entries = format!("{{ each = \"cpu\", key = \"cpu\", value = {list} }}");
+    let said = format!("[maps.large]\nentries = [{}]", vec![entries; 80].join(",\n"));
+    let cpu = Processor { core: 0, llc: 0, node: 0, speed: 1 };
+    let large = "struct { __uint(type, BPF_MAP_TYPE_HASH); __uint(max_entries, 9);
+        __type(key, u64); __type(value, u64[4096]); } large SEC(\".maps\");";
+    let policy = policy_with(large, &said).unwrap();
+    assert!(policy.load(&BTreeMap::new(), &[], &Topology::new(vec![cpu; 2])).is_ok());
+    let error = policy.load(&BTreeMap::new(), &[], &Topology::new(vec![cpu; 64]));
+    let error = error.map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("of the file take more than 64 MiB\nhint: "), "{error}");
 }
 
 /// The file lies behind the object that a kernel is given, so that both are one policy.

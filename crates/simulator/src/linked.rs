@@ -201,7 +201,12 @@ impl Linked {
             Mode::Translated | Mode::Watched => drop(machine.translate()),
             Mode::Interpreted => {}
             Mode::Counted => machine.count_executed(),
-            Mode::Strict => machine.watch(),
+            Mode::Strict => machine.watch(!copy.is_built),
+        }
+        for (section, begin) in copy.object.data.iter().zip(&data) {
+            let variables = section.variables.values();
+            let kept = variables.filter(|variable| copy.object.btf.is_kernels(variable.of));
+            kept.for_each(|variable| machine.expect_pointer(begin + variable.offset));
         }
         let (object, table) = (copy.object.clone(), copy.operations);
         let linked = Linked { machine, arguments, key, sleepable, calls, object, table, data };
@@ -249,6 +254,9 @@ impl Adopted {
         let declared = &loaded.object.maps;
         let mut maps =
             Maps::new(&mut visible.room, declared, nr_cpus, STORAGE_MAX).map_err(Refusal::Map)?;
+        for (number, map) in declared.iter().enumerate() {
+            maps.set_pointers(number, loaded.object.btf.kernels_pointers(map.value_type));
+        }
         if mode == Mode::Strict {
             for (number, map) in declared.iter().enumerate() {
                 let members = loaded.object.btf.scalars(map.value_type);

@@ -64,6 +64,10 @@ pub(super) struct Shadow {
     stack_begin: u64,
     /// Whether instructions are of their functions' own files.
     pub(super) own_lines: Vec<bool>,
+    /// Variables that hold pointers of the kernel's.
+    pub(super) pointers: BTreeSet<u64>,
+    /// Whether a division by 0 is refused.
+    pub(super) refuses_divisions: bool,
     /// Where the present call came from, see [`Fault::own`](crate::Fault::own).
     pub(super) calls_own: Option<usize>,
     /// Origins of words of the stack.
@@ -96,6 +100,8 @@ impl Shadow {
         Shadow {
             stack_begin,
             own_lines,
+            pointers: BTreeSet::new(),
+            refuses_divisions: true,
             calls_own: None,
             words: Box::new([Origin::NONE; STACK_WORDS]),
             written: Box::new([false; STACK_BYTES]),
@@ -173,9 +179,9 @@ impl Shadow {
         self.kept.insert(address);
     }
 
-    /// Whether a call put a pointer there.
+    /// Whether a call put a pointer there, or the type there is that of a kernel's pointer.
     pub(super) fn keeps(&self, address: u64) -> bool {
-        self.kept.contains(&address)
+        self.kept.contains(&address) || self.pointers.contains(&address)
     }
 
     /// Refuses to read bytes of the stack that nobody wrote: any of them, or all.
@@ -234,7 +240,8 @@ impl Shadow {
             return refused("it calls something while it holds a lock");
         }
         match holding {
-            None | Some(Holding::Gives | Holding::GivesLinked | Holding::Lends) => {}
+            None
+            | Some(Holding::Gives | Holding::GivesLinked | Holding::Lends | Holding::Pages) => {}
             Some(Holding::Takes) => return self.give_back(0),
             Some(Holding::Links) => {
                 self.give_back(1)?;

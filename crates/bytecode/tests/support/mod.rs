@@ -146,7 +146,7 @@ impl Loaded {
     /// Calls a function in a watched machine of its own, which leaves nothing behind.
     pub fn call_strictly(&self, name: &str, arguments: &[u64]) -> Result<u64, Box<Fault>> {
         let mut machine = self.machine(false);
-        machine.watch();
+        machine.watch(true);
         self.call_in(&mut machine, name, arguments)
     }
 

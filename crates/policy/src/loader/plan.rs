@@ -11,6 +11,8 @@ use super::values::{Filling, Place};
 use super::{known_keys, members};
 use crate::error::unknown_hint;
 
+/// Bytes of all entries and calls of a file, with what they take beside their values.
+const ENTRIES_BYTES_MAX: usize = 1 << 26;
 /// Bytes of a section of variables that has grown. It is as much as an object may have of all.
 const SECTION_BYTES_MAX: u64 = 1 << 26;
 /// Kinds of maps that can be filled: those with numbers or keys, and those without keys.
@@ -94,7 +96,7 @@ pub struct Made {
 pub(super) fn make(table: &Table, object: &Object, machine: &Topology) -> Result<Plan, String> {
     let filling = Filling { btf: &object.btf, machine };
     let plan = Plan { object: object.clone(), ..Plan::default() };
-    let mut making = Making { filling, whole: machine.whole(), plan };
+    let mut making = Making { filling, whole: machine.whole(), plan, left: ENTRIES_BYTES_MAX };
     for (name, value) in members(table, "lengths")? {
         making.length(name, value)?;
     }
@@ -123,6 +125,8 @@ struct Making<'a> {
     filling: Filling<'a>,
     whole: Scope,
     plan: Plan,
+    /// Bytes that further entries and calls may have.
+    left: usize,
 }
 
 impl Making<'_> {
@@ -159,7 +163,9 @@ impl Making<'_> {
                  hint: a section has at most {SECTION_BYTES_MAX} bytes"
             )
         })?;
-        data.bytes.resize((variable.offset + bytes) as usize, 0);
+        let end = (variable.offset + bytes) as usize;
+        let kept = data.bytes.iter().copied().chain(std::iter::repeat(0));
+        data.bytes = kept.take(end).collect();
         data.variables.insert(name.to_owned(), Variable { bytes, ..variable });
         Ok(())
     }
@@ -238,8 +244,22 @@ impl Making<'_> {
             if values.is_empty() {
                 return Err(format!("{place}: the machine has none of what it is for each of"));
             }
+            let bytes = values.iter().map(|value| value.len() + size_of::<Vec<u8>>());
+            self.take_room(place, key.len() + size_of::<Entry>() + bytes.sum::<usize>())?;
             self.plan.entries.push(Entry { map: number, key, values });
         }
+        Ok(())
+    }
+
+    /// Refuses more entries and calls than anybody needs, whose memory may not be there.
+    fn take_room(&mut self, place: &str, bytes: usize) -> Result<(), String> {
+        self.left = self.left.checked_sub(bytes).ok_or_else(|| {
+            let most = ENTRIES_BYTES_MAX >> 20;
+            format!(
+                "{place}: the entries and calls of the file take more than {most} MiB\n\
+                 hint: what is the same for all needs no entry of its own"
+            )
+        })?;
         Ok(())
     }
 
@@ -307,7 +327,8 @@ impl Making<'_> {
             let cpu = asked.get("cpu").map(|value| self.cpu(value, &scope)).transpose()?;
             let made =
                 makers.iter().map(|(member, to, asked)| self.made(member, *to, asked, &scope));
-            let made = made.collect::<Result<_, _>>()?;
+            let made: Vec<_> = made.collect::<Result<_, _>>()?;
+            self.take_room(&place, context.len() + size_of::<Call>() * (1 + made.len()))?;
             self.plan.calls.push(Call { function, context, cpu, is_attached, made });
         }
         Ok(())

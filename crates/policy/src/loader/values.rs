@@ -1,5 +1,7 @@
 //! What a loader's file says becomes the bytes that a type of C has of it.
 
+use std::cell::RefCell;
+
 use bytecode::{Btf, Type, TypeId};
 use toml::{Table, Value};
 
@@ -8,6 +10,7 @@ use super::known_keys;
 use super::topology::{GROUPS, Scope, Topology};
 use crate::error::unknown_hint;
 use crate::sets::units_of;
+use crate::spelling::nearest;
 use crate::table::FLAGS;
 
 /// Bytes of one list that is made for each of a group, with all that is in it.
@@ -157,16 +160,46 @@ impl Filling<'_> {
             Value::Boolean(is_true) => Ok((*is_true).into()),
             Value::String(text) => match units_of(text, name) {
                 Some(units) => Ok(units.into()),
-                None => evaluate(text, &|word| self.word(word, scope)).map_err(|why| {
-                    let known = scope.names.keys().copied().collect::<Vec<_>>().join(", ");
-                    format!(
-                        "{name} = {value}: {why}\n\
-                         hint: words for numbers are {known}, enumerators of the object, and flags \
-                         as SCX_OPS_ENQ_LAST"
-                    )
-                }),
+                None => {
+                    self.evaluate(text, scope).map_err(|why| format!("{name} = {value}: {why}"))
+                }
             },
             _ => Err(format!("{name} = {value} is no number")),
+        }
+    }
+
+    /// The number that a text computes, or why it computes none.
+    fn evaluate(&self, text: &str, scope: &Scope) -> Result<i128, String> {
+        let unknown = RefCell::new(None);
+        let word = |word: &str| {
+            let found = self.word(word, scope);
+            unknown.replace(found.is_none().then(|| word.to_owned()));
+            found
+        };
+        let value = evaluate(text, &word);
+        let hint = unknown.take().map(|word| self.hint_on(&word, scope)).unwrap_or_default();
+        value.map_err(|why| format!("{why}{hint}"))
+    }
+
+    /// What to write for a word that is not known.
+    fn hint_on(&self, word: &str, scope: &Scope) -> String {
+        let of_cpus = self.machine.each("cpu").and_then(|cpus| cpus.into_iter().next());
+        if of_cpus.is_some_and(|cpu| cpu.names.contains_key(word)) {
+            let groups = GROUPS.join(", ");
+            return format!("\nhint: it is known in what is made for each of {groups}");
+        }
+        let words = scope.names.keys().copied();
+        let enumerators = self.btf.types().flat_map(|(_, found)| match found {
+            Type::Enumeration { values, .. } => &values[..],
+            _ => &[],
+        });
+        let flags = OPS_FLAGS.iter().map(|(name, _)| *name);
+        let known = words.chain(flags).chain(enumerators.map(|(name, _)| name.as_str()));
+        match nearest(word, known) {
+            Some(near) => format!("; did you mean {near}?"),
+            None => "\nhint: words are those of the machine, as nr_cpus, the object's \
+                     enumerators, and flags as SCX_OPS_ENQ_LAST"
+                .to_owned(),
         }
     }
 
