@@ -380,6 +380,8 @@ pub const CALLS: &[(&str, Call)] = &[
     ("bpf_arena_alloc_pages", arenas::allocate),
     ("bpf_arena_free_pages", arenas::give_back),
     ("bpf_arena_reserve_pages", arenas::reserve),
+    // Exceptions.
+    ("bpf_throw", |_, [cookie, ..]| Err(FaultKind::Thrown(cookie).into())),
 ];
 
 /// Simulated CPUs have one speed each; a request for another changes nothing.

@@ -88,10 +88,28 @@ impl Core<'_> {
                 self.catch_up();
                 answer
             }
-            Err(fault) => {
-                self.fault(&fault, linked);
-                0
+            Err(fault) => match fault.kind {
+                FaultKind::Thrown(cookie) => self.caught(cookie, &fault, linked, number),
+                _ => self.fault(&fault, linked),
+            },
+        }
+    }
+
+    /// What comes of an exception: what the function's own callback answers, or the cookie. Only
+    /// what a kernel calls itself catches one, which timers' callbacks are not (`bpf_throw`).
+    #[cold]
+    fn caught(&mut self, cookie: u64, fault: &Fault, linked: &mut Linked, number: usize) -> u64 {
+        if self.policy.given.operation == Operation::Timer {
+            return self.fault(fault, linked);
+        }
+        self.catch_up();
+        let Some(catcher) = linked.machine.program().catcher(number) else { return cookie };
+        match linked.machine.call(self, catcher, [cookie, 0, 0, 0, 0]) {
+            Ok(answer) => {
+                self.catch_up();
+                answer
             }
+            Err(fault) => self.fault(&fault, linked),
         }
     }
 
@@ -164,10 +182,11 @@ impl Core<'_> {
         }
     }
 
-    /// Ends the run by what a program did wrong, on behalf of the task that its operation is for.
+    /// Ends the run by what a program did wrong, on behalf of the task that its operation is for;
+    /// its answer is 0 then.
     #[cold]
     #[inline(never)]
-    fn fault(&mut self, fault: &Fault, linked: &Linked) {
+    fn fault(&mut self, fault: &Fault, linked: &Linked) -> u64 {
         self.catch_up();
         let is_endless = matches!(fault.kind, FaultKind::Endless(_));
         let kind = if is_endless { FailureKind::Limit } else { FailureKind::Fault };
@@ -178,5 +197,6 @@ impl Core<'_> {
             Some(task) => self.fail_about(task as TaskId, kind, message),
             None => self.fail(kind, message),
         }
+        0
     }
 }
