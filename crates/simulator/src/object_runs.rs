@@ -49,12 +49,18 @@ impl Core<'_> {
         self.run_code(linked, function.0 as usize, [at, 0, 0, 0, 0])
     }
 
-    /// Calls what a timer calls.
-    pub fn run_callback(&mut self, callback: u64, map: u64, key: u32, value: u64) {
+    /// Calls what a timer calls; the key is a number, if it has no place.
+    pub fn run_callback(
+        &mut self,
+        callback: u64,
+        map: u64,
+        (number, key_at): (u32, Option<u64>),
+        value: u64,
+    ) {
         self.open(Operation::Timer);
         let mut linked = self.policy.take_code();
-        *linked.key = key;
-        let at = self.visible.room.address(linked.key.address());
+        *linked.key = number;
+        let at = key_at.unwrap_or_else(|| self.visible.room.address(linked.key.address()));
         let number = linked.machine.program().function_at(callback);
         let number = number.expect("a callback, which was a function when it was set");
         self.run_code(linked, number, [map, at, value, 0, 0]);
