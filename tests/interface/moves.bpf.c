@@ -215,7 +215,6 @@ void BPF_STRUCT_OPS(moves_enqueue, struct task_struct *p, u64 enq_flags)
 
 	/* Nobody gets where the policy does not let them. */
 	must(group && group->weight != PICKY_WEIGHT && group->weight != LAST_WEIGHT);
-	must(p->cgroups->dfl_cgrp->kn->id == cgrp->kn->id);
 	bpf_cgroup_release(cgrp);
 	scx_bpf_dsq_insert(p, SHARED_DSQ, SCX_SLICE_DFL, enq_flags);
 }

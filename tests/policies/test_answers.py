@@ -11,8 +11,21 @@ from schedlab.experiment.cells import expand
 from schedlab.experiment.sweep import simulate_cell
 
 INTERFACE = Path(__file__).resolve().parents[1] / "interface"
-NAMES = ("maps", "rings", "objects", "arena", "fields", "custody", "nodes")
+NAMES = (
+    "maps",
+    "rings",
+    "objects",
+    "arena",
+    "fields",
+    "custody",
+    "nodes",
+    "throws",
+    "timers",
+    "walks",
+)
 ASKED = {"workload": "hackbench", "with": {"groups": "1", "loops": "2"}}
+# As long, in a simulation, as the other takes in a kernel.
+LONG = {"with": {"groups": "1", "loops": "250"}}
 
 
 def cell_of(name, **where):
@@ -24,7 +37,7 @@ def cell_of(name, **where):
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_simulated_kernel_answers_so(name, strict):
-    outcome = simulate_cell(cell_of(name, machine=["osdl-4"]), strict=strict)
+    outcome = simulate_cell(cell_of(name, machine=["osdl-4"], **LONG), strict=strict)
     assert outcome.fault is None
     assert outcome.result["error"] is None
 

@@ -69,6 +69,10 @@ pub enum FaultKind {
     /// A call refused.
     #[error("{0}")]
     Refused(String),
+    /// An exception with its cookie, which ends all functions. What comes of it is the caller's to
+    /// say, see [`Program::catcher`].
+    #[error("it throws an exception out of a callback, which no kernel lets it")]
+    Thrown(u64),
 }
 
 /// An access beside an object.

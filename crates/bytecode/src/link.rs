@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::btf::essential_name;
+use crate::btf::{Type, essential_name};
 use crate::compute;
 use crate::error::{LinkError, Place};
 use crate::instruction::{
@@ -93,8 +93,18 @@ impl Program {
             numbers: BTreeMap::new(),
             missing: BTreeMap::new(),
         };
+        let catchers = catchers(object);
         for &root in roots {
-            link.number(root);
+            let number = link.number(root);
+            let Some(&name) = catchers.get(&*object.functions[root].name) else { continue };
+            let catcher = object.functions.iter().position(|one| one.name == name);
+            let catcher = catcher.ok_or_else(|| {
+                let (place, name) =
+                    (link.place(root, object.functions[root].first), name.to_owned());
+                LinkError::Missing { place, name }
+            })?;
+            let catcher = link.number(catcher);
+            link.program.catchers.insert(number, catcher);
         }
         // More are added while functions are looked at.
         let mut next = 0;
@@ -104,6 +114,21 @@ impl Program {
         }
         Ok(link.program)
     }
+}
+
+/// Which function catches exceptions of which, by their names. Source: Linux,
+/// kernel/bpf/verifier.c, `bpf_find_exception_callback_insn_off`.
+fn catchers(object: &Object) -> BTreeMap<&str, &str> {
+    let mut found = BTreeMap::new();
+    for (_, tag) in object.btf.types() {
+        if let Type::DeclarationTag { name, of, component: None } = tag
+            && let Some(catcher) = name.strip_prefix("exception_callback:")
+            && let Ok(Type::Function { name, .. }) = object.btf.get(*of)
+        {
+            found.insert(&**name, catcher);
+        }
+    }
+    found
 }
 
 /// The variables of an object by their addresses. What no name has of a section is one, too: texts,

@@ -240,6 +240,8 @@ pub struct Maps {
     /// Values of those that are watched.
     chunks: Chunks,
     timers: Vec<Timer>,
+    /// Numbers of those that are gone, to be used again.
+    free_timers: Vec<u32>,
     /// Expiries that were set and do not hold any more.
     nr_stale: usize,
     timer_places: Places,
@@ -446,6 +448,10 @@ impl Maps {
             return 0;
         }
         memory.copy(to, value, map.view.value_size.into()).expect(CHECKED);
+        if map.entries.knows_values() {
+            // A kernel puts another value in place of one that is there.
+            self.end_timers(number, (there != 0 && flags & LOCK == 0).then_some(there));
+        }
         0
     }
 
@@ -457,18 +463,17 @@ impl Maps {
 
     /// Removes the key at an address from a hash; 0 or a negative error number.
     pub fn delete(&mut self, memory: &Memory, map: usize, key: u64) -> i32 {
-        let map = &mut self.maps[map];
+        let (number, map) = (map, &mut self.maps[map]);
         if !map.view.is_hash() {
             return -errno::EINVAL;
         }
         let key = memory.bytes(key, map.view.key_size.into()).expect(CHECKED);
-        match map.entries.remove(key) {
-            Some(value) => {
-                map.deleted.push_back(value);
-                0
-            }
-            None => -errno::ENOENT,
+        let Some(value) = map.entries.remove(key) else { return -errno::ENOENT };
+        map.deleted.push_back(value);
+        if map.entries.knows_values() {
+            self.end_timers(number, None);
         }
+        0
     }
 }
 

@@ -278,6 +278,8 @@ pub struct Program {
     pub(crate) variables: BTreeMap<u64, Extent>,
     /// What calls do to what a program holds.
     pub(crate) holdings: BTreeMap<usize, Holding>,
+    /// What is called with the cookie of an exception, by the function that was called first.
+    pub(crate) catchers: BTreeMap<usize, usize>,
 }
 
 /// A function of a program.
@@ -296,6 +298,12 @@ impl Program {
     /// The number of a function of the object in this program; `None` if it was not linked.
     pub fn function(&self, number_in_object: usize) -> Option<usize> {
         self.functions.iter().position(|one| one.function == number_in_object)
+    }
+
+    /// The function that is called with the cookie of an exception which was thrown under this one,
+    /// and whose answer counts in its place; without one the cookie is the answer.
+    pub fn catcher(&self, number: usize) -> Option<usize> {
+        self.catchers.get(&number).copied()
     }
 
     /// The number of the function at an address that the program gave away.

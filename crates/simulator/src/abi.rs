@@ -230,6 +230,34 @@ pub struct GroupInit {
     pub sched_idle: bool,
 }
 
+/// The members of `struct scx_event_stats`, each of 8 bytes. Those that have no constant of theirs
+/// here stay 0. Source: Linux 7.3, kernel/sched/ext/internal.h.
+pub const EVENTS: [&str; 21] = [
+    "SCX_EV_SELECT_CPU_FALLBACK",
+    "SCX_EV_DISPATCH_LOCAL_DSQ_OFFLINE",
+    "SCX_EV_DISPATCH_KEEP_LAST",
+    "SCX_EV_ENQ_SKIP_EXITING",
+    "SCX_EV_ENQ_SKIP_MIGRATION_DISABLED",
+    "SCX_EV_REENQ_IMMED",
+    "SCX_EV_REENQ_REPEAT",
+    "SCX_EV_REFILL_SLICE_DFL",
+    "SCX_EV_SLICE_CLAMPED",
+    "SCX_EV_SLICE_DENIED",
+    "SCX_EV_BYPASS_DURATION",
+    "SCX_EV_BYPASS_DISPATCH",
+    "SCX_EV_BYPASS_ACTIVATE",
+    "SCX_EV_INSERT_NOT_OWNED",
+    "SCX_EV_SUB_BYPASS_DISPATCH",
+    "SCX_EV_SUB_FORCED_ADMIT",
+    "SCX_EV_SUB_PREEMPT_DENIED",
+    "SCX_EV_SUB_KICK_DENIED",
+    "SCX_EV_SUB_REENQ_DENIED",
+    "SCX_EV_SUB_CIDPERF_DENIED",
+    "SCX_EV_SUB_RESCUE",
+];
+pub const EV_SELECT_CPU_FALLBACK: usize = 0;
+pub const EV_REENQ_REPEAT: usize = 6;
+
 /// `struct rq`
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]

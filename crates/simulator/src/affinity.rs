@@ -3,7 +3,7 @@
 //! The order of the policy's operations follows Linux 6.12, kernel/sched/core.c and
 //! kernel/sched/ext.c; the kernel's names stand where a step has one.
 
-use crate::abi::OwnMask;
+use crate::abi::{EV_REENQ_REPEAT, EV_SELECT_CPU_FALLBACK, OwnMask};
 use crate::core::Core;
 use crate::cpu::Activity;
 use crate::failure::FailureKind;
@@ -135,6 +135,7 @@ impl Core<'_> {
         let pcount = seen.sched_info.pcount as u32;
         let before = if state.reenqueued.1 == pcount { state.reenqueued.0 } else { 0 };
         state.reenqueued = (before + 1, pcount);
+        self.policy.given.events[EV_REENQ_REPEAT] += u64::from(before > 0);
         if before >= REENQUEUES_MAX {
             let label = self.tasks.label(task);
             let message = format!("{label} reenqueued {} times without running", before + 1);
@@ -197,6 +198,7 @@ impl Core<'_> {
         if self.is_usable(task, chosen) {
             return chosen;
         }
+        self.policy.given.events[EV_SELECT_CPU_FALLBACK] += 1;
         let home = self.tasks.seen(task).cpu as usize;
         self.fallback_cpu(task, home)
     }

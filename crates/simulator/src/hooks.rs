@@ -299,12 +299,19 @@ impl Core<'_> {
 
     /// The callback of one of the policy's timers. It may strand tasks.
     pub fn call_timer(&mut self, index: u32) {
-        let Some(TimerCall { callback, map, key, value }) = self.policy.maps.timer_call(index)
-        else {
-            return;
-        };
+        let Some(call) = self.policy.maps.timer_call(index) else { return };
+        let TimerCall { callback, map, number, key, value } = call;
+        // One for each callback that is in others, as walks over maps have it.
+        let place = key.map(|key| {
+            let place = self.policy.given.keys.pop();
+            let mut place = place.unwrap_or_else(|| self.visible.place([0; _]));
+            place[..key.len()].copy_from_slice(&key);
+            place
+        });
+        let shown = place.as_ref().map(|place| self.shown(place.address()));
         self.policy.begin(Context::Unlocked);
-        self.run_callback(callback, array_token(map), key, value);
+        self.run_callback(callback, array_token(map), (number, shown), value);
         self.policy.end();
+        self.policy.given.keys.extend(place);
     }
 }

@@ -380,6 +380,15 @@ pub const CALLS: &[(&str, Call)] = &[
     ("bpf_arena_alloc_pages", arenas::allocate),
     ("bpf_arena_free_pages", arenas::give_back),
     ("bpf_arena_reserve_pages", arenas::reserve),
+    // Exceptions, walks over tasks, what happened.
+    ("bpf_throw", |_, [cookie, ..]| Err(FaultKind::Thrown(cookie).into())),
+    ("bpf_iter_task_new", walks::tasks_begin),
+    ("bpf_iter_task_next", walks::tasks_next),
+    ("bpf_iter_task_destroy", |_, _| Ok(0)),
+    ("bpf_iter_css_task_new", groups::tasks_begin),
+    ("bpf_iter_css_task_next", groups::tasks_next),
+    ("bpf_iter_css_task_destroy", |_, _| Ok(0)),
+    ("scx_bpf_events", values::events),
 ];
 
 /// Simulated CPUs have one speed each; a request for another changes nothing.

@@ -49,12 +49,18 @@ impl Core<'_> {
         self.run_code(linked, function.0 as usize, [at, 0, 0, 0, 0])
     }
 
-    /// Calls what a timer calls.
-    pub fn run_callback(&mut self, callback: u64, map: u64, key: u32, value: u64) {
+    /// Calls what a timer calls; the key is a number, if it has no place.
+    pub fn run_callback(
+        &mut self,
+        callback: u64,
+        map: u64,
+        (number, key_at): (u32, Option<u64>),
+        value: u64,
+    ) {
         self.open(Operation::Timer);
         let mut linked = self.policy.take_code();
-        *linked.key = key;
-        let at = self.visible.room.address(linked.key.address());
+        *linked.key = number;
+        let at = key_at.unwrap_or_else(|| self.visible.room.address(linked.key.address()));
         let number = linked.machine.program().function_at(callback);
         let number = number.expect("a callback, which was a function when it was set");
         self.run_code(linked, number, [map, at, value, 0, 0]);
@@ -88,10 +94,28 @@ impl Core<'_> {
                 self.catch_up();
                 answer
             }
-            Err(fault) => {
-                self.fault(&fault, linked);
-                0
+            Err(fault) => match fault.kind {
+                FaultKind::Thrown(cookie) => self.caught(cookie, &fault, linked, number),
+                _ => self.fault(&fault, linked),
+            },
+        }
+    }
+
+    /// What comes of an exception: what the function's own callback answers, or the cookie. Only
+    /// what a kernel calls itself catches one, which timers' callbacks are not (`bpf_throw`).
+    #[cold]
+    fn caught(&mut self, cookie: u64, fault: &Fault, linked: &mut Linked, number: usize) -> u64 {
+        if self.policy.given.operation == Operation::Timer {
+            return self.fault(fault, linked);
+        }
+        self.catch_up();
+        let Some(catcher) = linked.machine.program().catcher(number) else { return cookie };
+        match linked.machine.call(self, catcher, [cookie, 0, 0, 0, 0]) {
+            Ok(answer) => {
+                self.catch_up();
+                answer
             }
+            Err(fault) => self.fault(&fault, linked),
         }
     }
 
@@ -164,10 +188,11 @@ impl Core<'_> {
         }
     }
 
-    /// Ends the run by what a program did wrong, on behalf of the task that its operation is for.
+    /// Ends the run by what a program did wrong, on behalf of the task that its operation is for;
+    /// its answer is 0 then.
     #[cold]
     #[inline(never)]
-    fn fault(&mut self, fault: &Fault, linked: &Linked) {
+    fn fault(&mut self, fault: &Fault, linked: &Linked) -> u64 {
         self.catch_up();
         let is_endless = matches!(fault.kind, FaultKind::Endless(_));
         let kind = if is_endless { FailureKind::Limit } else { FailureKind::Fault };
@@ -178,5 +203,6 @@ impl Core<'_> {
             Some(task) => self.fail_about(task as TaskId, kind, message),
             None => self.fail(kind, message),
         }
+        0
     }
 }

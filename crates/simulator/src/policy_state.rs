@@ -1,6 +1,6 @@
 //! The policy that runs: its code, its operations, what it was given and what it holds.
 
-use crate::abi::{CpuMask, ExitTaskArgs, InitTaskArgs, Key, RunQueue};
+use crate::abi::{CpuMask, EVENTS, ExitTaskArgs, InitTaskArgs, Key, RunQueue};
 use crate::linked::{Adopted, Code, Linked, Mode};
 use crate::operations::{Function, Operation, Operations};
 use crate::place::TaskId;
@@ -259,6 +259,7 @@ impl<'a> PolicyState<'a> {
         (self.code, self.ops, self.maps) = (code, ops, maps);
         self.arguments_at = arguments_at;
         self.given.masks.forget_all();
+        self.given.events = [0; _];
     }
 }
 
@@ -297,6 +298,8 @@ pub struct Given {
     pub keys: Vec<Placed<Key>>,
     /// What its present dump operation has said.
     pub said: Option<Said>,
+    /// What `scx_bpf_events` tells it, by the places in `EVENTS`.
+    pub events: [u64; EVENTS.len()],
 }
 
 impl Given {
@@ -324,6 +327,7 @@ impl Given {
             object,
             keys: Vec::new(),
             said: None,
+            events: [0; _],
         }
     }
 }

@@ -164,6 +164,7 @@ macro_rules! structures {
             masks(&mut all, width);
             scattered(&mut all);
             groups(&mut all);
+            events(&mut all);
             enumerations(&mut all, release);
             all
         }
@@ -223,6 +224,13 @@ fn masks(all: &mut Structures, width: MaskWidth) {
     let task = all.get("task_struct").map(|task| task.fields.clone()).unwrap_or_default();
     let fields = task.into_iter().chain([mask("cpus_mask", TASK_MASK_AT as u32)]).collect();
     all.structure("task_struct", width.task_bytes(), fields);
+}
+
+/// What happened, as numbers.
+fn events(all: &mut Structures) {
+    let field = |(at, &name)| Field { name, offset: 8 * at as u32, shape: i64::shape() };
+    let fields = abi::EVENTS.iter().enumerate().map(field).collect();
+    all.structure("scx_event_stats", 8 * abi::EVENTS.len(), fields);
 }
 
 /// What a group is besides, see [`abi::Group`].

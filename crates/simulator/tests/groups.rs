@@ -185,7 +185,8 @@ fn without_groups_all_tasks_are_in_the_root() {
     assert!(result.error.is_none(), "{:?}", result.error);
 }
 
-/// Two hogs and a sleeper are moved at 5 ms, on one CPU; then the group that they are in changes.
+/// A sleeper and two hogs of one process are moved at 5 ms, on one CPU, by one of them; moving them
+/// again changes nothing. Then the group that they are in changes.
 #[test]
 fn who_is_moved_leaves_its_cpu_or_its_queue_for_that_time() {
     let operations = "
@@ -222,7 +223,7 @@ fn who_is_moved_leaves_its_cpu_or_its_queue_for_that_time() {
         .cgroup_set_weight = (void *)told_weight, .cgroup_set_bandwidth = (void *)told_limits,
         .cgroup_set_idle = (void *)told_idle,";
     let sleeper = once(&[Op::Sleep(Amount::Fixed(20 * MS)), run(MS)]);
-    let templates = vec![hog("first", 0), hog("second", 0), task("sleeper", 0, sleeper)];
+    let templates = vec![task("sleeper", 0, sleeper), hog("first", 0), hog("second", 0)];
     let groups = vec![cgroup("/a", 100), cgroup("/b", 100)];
     let moved = |task: &str| ChangeKind::Move { task: task.to_owned(), to: Some(1) };
     let now = Cgroup { idle: true, quota_ns: Some(5 * MS), burst_ns: MS, ..cgroup("/b", 7) };
@@ -243,9 +244,9 @@ fn who_is_moved_leaves_its_cpu_or_its_queue_for_that_time() {
     let said = |line: &String| line.split("printk: ").last().unwrap_or_default().to_owned();
     let lines: Vec<String> = printed.lines().iter().map(said).collect();
     let expected = [
-        &["first prep 2 3", "first stops 0", "first quiet 20000000e", "first move 2 3"][..],
-        &["first runnable e", "first runs", "second prep 2 3", "second quiet 20000000e"],
-        &["second move 2 3", "second runnable e", "sleeper prep 2 3", "sleeper move 2 3"],
+        &["sleeper prep 2 3", "first prep 2 3", "second prep 2 3", "sleeper move 2 3"][..],
+        &["first stops 0", "first quiet 20000000e", "first move 2 3", "first runnable e"],
+        &["first runs", "second quiet 20000000e", "second move 2 3", "second runnable e"],
         &["3 weight 7", "100000 5000 0", "100000 5000 1000", "3 idle 1"],
     ];
     assert_eq!(lines, expected.concat());

@@ -90,12 +90,14 @@ impl Cgroups {
         // Without groups all are in the root already. Digits are put where nothing is allocated.
         let Some(&door) = self.doors.get(door) else { return };
         let mut text = [b'0'; 10];
-        let mut left = thread.unsigned_abs();
-        for digit in text.iter_mut().rev() {
-            *digit += (left % 10) as u8;
+        let (mut left, mut first) = (thread.unsigned_abs(), text.len());
+        // A number that begins with 0 would be octal.
+        while left > 0 || first == text.len() {
+            first -= 1;
+            text[first] += (left % 10) as u8;
             left /= 10;
         }
-        let _ = system::write(door, &text);
+        let _ = system::write(door, &text[first..]);
     }
 
     /// Moves the calling process with all its threads into a group.

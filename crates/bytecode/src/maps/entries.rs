@@ -16,6 +16,10 @@ pub(super) struct Entries {
     by_key: BTreeMap<Vec<u8>, Entry>,
     /// Of a hash that forgets: keys by when they were used last.
     by_use: Option<BTreeMap<u64, Vec<u8>>>,
+    /// Keys by where their values are, from when somebody asks for that.
+    by_value: Option<BTreeMap<u64, Vec<u8>>>,
+    /// Values whose entries went since then, until somebody takes them.
+    gone: Vec<u64>,
     clock: u64,
 }
 
@@ -59,8 +63,26 @@ impl Entries {
         Some((key, entry.value))
     }
 
+    /// The last value that begins at an address or before it, and its key.
+    pub(super) fn with_value(&mut self, address: u64) -> Option<(u64, &[u8])> {
+        let by_key = &self.by_key;
+        let by_value = self.by_value.get_or_insert_with(|| {
+            by_key.iter().map(|(key, entry)| (entry.value, key.clone())).collect()
+        });
+        let (&value, key) = by_value.range(..=address).next_back()?;
+        Some((value, key))
+    }
+
+    /// Whether anybody has asked where values are.
+    pub(super) fn knows_values(&self) -> bool {
+        self.by_value.is_some()
+    }
+
     /// Adds a key that is not there.
     pub(super) fn add(&mut self, key: Vec<u8>, value: u64) {
+        if let Some(by_value) = &mut self.by_value {
+            by_value.insert(value, key.clone());
+        }
         if let Some(by_use) = &mut self.by_use {
             self.clock += 1;
             by_use.insert(self.clock, key.clone());
@@ -74,19 +96,34 @@ impl Entries {
         if let Some(by_use) = &mut self.by_use {
             by_use.remove(&entry.used);
         }
-        Some(entry.value)
+        Some(self.gone(entry.value))
     }
 
     /// Removes the one that was used least recently and gives its value, if the hash forgets.
     pub(super) fn forget(&mut self) -> Option<u64> {
         let (_, key) = self.by_use.as_mut()?.pop_first()?;
-        Some(self.by_key.remove(&key)?.value)
+        let value = self.by_key.remove(&key)?.value;
+        Some(self.gone(value))
+    }
+
+    fn gone(&mut self, value: u64) -> u64 {
+        if let Some(by_value) = &mut self.by_value {
+            by_value.remove(&value);
+            self.gone.push(value);
+        }
+        value
+    }
+
+    /// Values whose entries went, of those who know where values are.
+    pub(super) fn take_gone(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.gone)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    //! Goal: the one that was used least recently goes first. Method: a list in the order of use.
+    //! Goal: the one that was used least recently goes first, and values are found where they are.
+    //! Method: a list in the order of use.
 
     use super::*;
 
@@ -119,6 +156,11 @@ mod tests {
                 }
             }
             assert_eq!(entries.len(), model.len());
+            let before = model.iter().copied().filter(|&one| one <= key).max();
+            let found = entries.with_value(key).map(|(value, key)| (value, key.to_vec()));
+            assert_eq!(found, before.map(|one| (one, one.to_le_bytes().to_vec())));
+            let gone = entries.take_gone();
+            assert!(gone.len() <= 1 && gone.iter().all(|one| !model.contains(one)));
         }
         assert_eq!(Entries::new(false).forget(), None, "others forget nothing");
     }

@@ -1,20 +1,23 @@
 //! Timers and locks inside values of maps.
 
-use super::{Maps, errno};
+use super::{Map, Maps, errno, kind};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Timers that there may be, and locks.
 pub const PLACES_MAX: usize = 1 << 20;
 
 /// What a timer callback is called with, and the callback.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct TimerCall {
     /// The function, as the program gave it.
     pub callback: u64,
     /// The number of the map it is in.
     pub map: usize,
-    /// Where in the map.
-    pub key: u32,
+    /// Where in an array.
+    pub number: u32,
+    /// The key of a hash.
+    pub key: Option<Vec<u8>>,
     /// The address of the value it is in.
     pub value: u64,
 }
@@ -62,28 +65,58 @@ impl Places {
         self.numbers.insert(address, number);
         number
     }
+
+    /// Nothing is at these addresses any more; the numbers of what was.
+    fn remove(&mut self, addresses: Range<u64>) -> Vec<u32> {
+        let numbers: Vec<u32> = self.numbers.range(addresses).map(|(_, &number)| number).collect();
+        for &number in &numbers {
+            self.numbers.remove(&std::mem::take(&mut self.addresses[number as usize - 1]));
+        }
+        numbers
+    }
+
+    /// Gives a number that was removed to what is at an address now.
+    fn put(&mut self, number: u32, address: u64) {
+        self.addresses[number as usize - 1] = address;
+        self.numbers.insert(address, number);
+    }
 }
 
 impl Maps {
     /// Makes a timer inside a value of `map`; its number, or a negative error number.
     pub fn add_timer(&mut self, map: usize, timer: u64) -> Result<u64, i32> {
-        if self.timers.len() >= PLACES_MAX {
-            return Err(-errno::ENOMEM);
-        }
-        let view = &self.maps[map].view;
-        let stride = u64::from(view.value_stride).max(1);
-        let key = timer.checked_sub(view.values).ok_or(-errno::EINVAL)? / stride;
-        if view.values == 0 || key >= view.max_entries.into() {
-            return Err(-errno::EINVAL);
-        }
+        let (value, key) = self.maps[map].value_around(timer).ok_or(-errno::EINVAL)?;
         if self.timer_places.numbers.contains_key(&timer) {
             return Err(-errno::EBUSY);
         }
-        let value = view.values + key * stride;
-        let key = key as u32;
-        let (cpu, generation, armed) = (0, 0, false);
-        self.timers.push(Timer { callback: 0, map, key, value, cpu, generation, armed });
+        let new = Timer { callback: 0, map, key, value, cpu: 0, generation: 0, armed: false };
+        if let Some(number) = self.free_timers.pop() {
+            // No expiry of the one before holds.
+            let generation = self.timers[number as usize - 1].generation;
+            self.timers[number as usize - 1] = Timer { generation, ..new };
+            self.timer_places.put(number, timer);
+            return Ok(number.into());
+        }
+        if self.timers.len() >= PLACES_MAX {
+            return Err(-errno::ENOMEM);
+        }
+        self.timers.push(new);
         Ok(u64::from(self.timer_places.add(timer)))
+    }
+
+    /// Values of a hash are gone, or another one is in the place of one: so are timers in them,
+    /// and do not expire any more (`bpf_map_free_internal_structs`).
+    #[cold]
+    pub(super) fn end_timers(&mut self, map: usize, changed: Option<u64>) {
+        let map = &mut self.maps[map];
+        let bytes = map.value_bytes as u64;
+        for value in map.entries.take_gone().into_iter().chain(changed) {
+            for number in self.timer_places.remove(value..value + bytes) {
+                self.disarm(number);
+                self.timers[number as usize - 1].callback = 0;
+                self.free_timers.push(number);
+            }
+        }
     }
 
     /// Number of the timer at this address, if one was made there; `kept` is the number in it.
@@ -147,7 +180,30 @@ impl Maps {
     pub fn timer_call(&mut self, index: u32) -> Option<TimerCall> {
         let timer = self.timers.get_mut(index as usize)?;
         timer.armed = false;
-        let &mut Timer { callback, map, key, value, .. } = timer;
-        Some(TimerCall { callback, map, key, value })
+        let &mut Timer { callback, map, key: number, value, .. } = timer;
+        let map_of = &mut self.maps[map];
+        let is_hash = map_of.view.is_hash();
+        let key = is_hash.then(|| map_of.entries.with_value(value)).flatten();
+        Some(TimerCall { callback, map, number, key: key.map(|(_, key)| key.to_vec()), value })
+    }
+}
+
+impl Map {
+    /// The value that has the byte at an address, and its number in an array. Timers and work may
+    /// be in values of these kinds. Source: Linux, kernel/bpf/syscall.c, `map_check_btf`.
+    fn value_around(&mut self, address: u64) -> Option<(u64, u32)> {
+        let stride = u64::from(self.view.value_stride).max(1);
+        match self.view.kind {
+            kind::HASH | kind::LRU_HASH => {
+                let (value, _) = self.entries.with_value(address)?;
+                (address - value < stride).then_some((value, 0))
+            }
+            kind::ARRAY => {
+                let number = address.checked_sub(self.view.values)? / stride;
+                let is_there = number < self.view.max_entries.into();
+                is_there.then(|| (self.view.values + number * stride, number as u32))
+            }
+            _ => None,
+        }
     }
 }

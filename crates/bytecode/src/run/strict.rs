@@ -64,14 +64,18 @@ pub(super) fn call<H: Host>(
     origins[10] = Origin { begin, bytes: FRAME_BYTES as u32, held: 0 };
     let frame = Frame { run, registers, loops_left: MAY_GOTO_MAX };
     let mut frame = StrictFrame { frame, origins, own: first, address: 0 };
-    let answer = frame.run(first)?;
+    let answer = frame.run(first);
     let origin = frame.origins[0];
+    // An exception ends what holds something no better than an answer does.
+    if answer.as_ref().is_err_and(|fault| !matches!(fault.kind, FaultKind::Thrown(_))) {
+        return answer;
+    }
     let shadow = run.shadow();
     shadow.answer = origin;
     (shadow.given, shadow.given_origins) = outer;
     match shadow.left().filter(|_| is_outermost) {
         Some((why, at)) => Err(Stop::from(FaultKind::Holding(why)).at(at)),
-        None => Ok(answer),
+        None => answer,
     }
 }
 

@@ -157,7 +157,7 @@ impl Core<'_> {
         self.current_of(cpu)
     }
 
-    pub fn task_from_pid(&mut self, pid: i32) -> *mut Task {
+    pub fn task_from_pid(&self, pid: i32) -> *mut Task {
         let id = pid.wrapping_sub(1);
         let known = id >= 0 && (id as usize) < self.tasks.len();
         if known && self.tasks.state(id as TaskId).place != Place::Exited {
@@ -165,5 +165,10 @@ impl Core<'_> {
         } else {
             std::ptr::null_mut()
         }
+    }
+
+    /// The same, and the first CPU's idle task, whose pid is 0.
+    pub fn task_of_walk(&self, pid: i32) -> *mut Task {
+        if pid == 0 { self.tasks.address_on(0, None) } else { self.task_from_pid(pid) }
     }
 }

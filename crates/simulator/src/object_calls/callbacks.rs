@@ -2,7 +2,7 @@
 
 use super::values::{map, view};
 use super::{Calling, function, refused};
-use bytecode::{Stop, errno};
+use bytecode::{FaultKind, Stop, errno};
 
 /// Most turns of `bpf_loop`. Source: Linux, include/linux/bpf.h, `BPF_MAX_LOOPS`.
 const LOOPS_MAX: u32 = 8 << 20;
@@ -13,7 +13,14 @@ pub(super) fn call_back(
     function: usize,
     arguments: [u64; 5],
 ) -> Result<u64, Stop> {
-    let answer = run.function(function, arguments)?;
+    let answer = run.function(function, arguments).map_err(|mut fault| {
+        // Source: Linux, kernel/bpf/verifier.c, `check_max_stack_depth_subprog`.
+        if matches!(fault.kind, FaultKind::Thrown(_)) {
+            fault.kind = FaultKind::Refused(fault.kind.to_string());
+        }
+        fault
+    });
+    let answer = answer?;
     run.host.catch_up();
     Ok(answer)
 }

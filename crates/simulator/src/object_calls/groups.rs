@@ -111,6 +111,35 @@ pub(super) fn has_task(run: &mut Calling<'_, '_>, [p, at, ..]: [u64; 5]) -> Resu
     Ok((groups.ancestor(of_task(run, p), level) == Some(group)).into())
 }
 
+/// An iterator over the tasks of a group, not of those below it: one word, of which the upper half
+/// is one more than the group and the lower one the pid that is next. Processes are tasks. Source:
+/// Linux, kernel/bpf/task_iter.c, `bpf_iter_css_task_new`.
+pub(super) fn tasks_begin(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    const OF_PROCESSES: u32 = 1;
+    const OF_PROCESSES_AND_THREADS: u32 = 3;
+    let [iterator, start, flags, ..] = given;
+    let state = writable::<u64>(run, iterator)?;
+    let group = group(run, start)?;
+    let is_known = matches!(flags as u32, 0 | OF_PROCESSES | OF_PROCESSES_AND_THREADS);
+    let word = group.filter(|_| is_known).map_or(0, |group| (group as u64 + 1) << 32 | 1);
+    // SAFETY: a word of the policy's own.
+    unsafe { *state = word };
+    Ok(if is_known { 0 } else { -errno::EINVAL as u64 })
+}
+
+pub(super) fn tasks_next(run: &mut Calling<'_, '_>, [iterator, ..]: [u64; 5]) -> Result<u64, Stop> {
+    let state = writable::<u64>(run, iterator)?;
+    // SAFETY: a word of the policy's own, to which nobody else holds a reference.
+    let word = unsafe { &mut *state };
+    let Some(group) = (*word >> 32).checked_sub(1) else { return Ok(0) };
+    let found = (*word as u32 as i32..=run.host.tasks.len() as i32).find_map(|pid| {
+        let task = run.host.task_of_walk(pid);
+        (!task.is_null() && of_task(run, task) as u64 == group).then_some((pid, task))
+    });
+    *word = found.map_or(0, |(pid, _)| (group + 1) << 32 | (pid as u64 + 1));
+    Ok(found.map_or(0, |(_, task)| super::shown(run, task)))
+}
+
 /// An iterator: the group where it began, the one that it gave last, and its order. Source: Linux,
 /// kernel/bpf/cgroup_iter.c, `bpf_iter_css_new`.
 pub(super) fn begin(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {

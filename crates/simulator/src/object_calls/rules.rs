@@ -33,6 +33,12 @@ pub const HOLDINGS: &[(&str, Holding)] = &[
     ("bpf_iter_css_new", Holding::Begins),
     ("bpf_iter_css_next", Holding::Goes),
     ("bpf_iter_css_destroy", Holding::Ends),
+    ("bpf_iter_task_new", Holding::Begins),
+    ("bpf_iter_task_next", Holding::Goes),
+    ("bpf_iter_task_destroy", Holding::Ends),
+    ("bpf_iter_css_task_new", Holding::Begins),
+    ("bpf_iter_css_task_next", Holding::Goes),
+    ("bpf_iter_css_task_destroy", Holding::Ends),
     ("bpf_iter_scx_dsq_new", Holding::Begins),
     ("bpf_iter_scx_dsq_next", Holding::Goes),
     ("bpf_iter_scx_dsq_destroy", Holding::Ends),
@@ -89,7 +95,9 @@ impl Core<'_> {
     pub fn forbidden(&self, call: &str) -> Option<String> {
         let operation = self.policy.given.operation;
         let (is_allowed, where_it_is) = match call {
-            "scx_bpf_create_dsq" => (self.policy.given.may_sleep, "operations that may sleep"),
+            "scx_bpf_create_dsq" | "bpf_iter_css_task_new" => {
+                (self.policy.given.may_sleep, "operations that may sleep")
+            }
             "scx_bpf_select_cpu_dfl" | "__scx_bpf_select_cpu_and" | "scx_bpf_select_cpu_and" => {
                 (may_select(operation), "select_cpu, enqueue, timers and init")
             }

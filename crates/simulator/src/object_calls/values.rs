@@ -267,6 +267,18 @@ pub(super) fn name_of_current(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Res
     Ok(0)
 }
 
+/// `scx_bpf_events`: as much as the program has room for.
+pub(super) fn events(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let [to, bytes, ..] = given;
+    let events = run.host.policy.given.events.map(u64::to_le_bytes);
+    let events = events.as_flattened();
+    let bytes = (events.len() as u64).min(bytes);
+    at(run, to, bytes as usize, 1, Touch::Write)?;
+    let place = run.memory_and_host().0.bytes_mut(to, bytes).expect("bytes that were looked at");
+    place.copy_from_slice(&events[..bytes as usize]);
+    Ok(0)
+}
+
 /// `bpf_snprintf`: how long the text is, the closing zero included, or would be.
 pub(super) fn print_to(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [to, bytes, format, words, words_bytes] = given;

@@ -1,8 +1,8 @@
-//! Iterators: walks over a dispatch queue, and numbers.
+//! Iterators: walks over a dispatch queue, tasks, and numbers.
 //!
 //! A walk's state is the simulator's; the iterator on the policy's stack holds its number.
 
-use super::{Calling, keep_place_of_failure, schedulable, writable};
+use super::{Calling, keep_place_of_failure, schedulable, shown, some_task, writable};
 use bytecode::{Stop, errno};
 
 /// Longest range of numbers. Source: Linux, kernel/bpf/bpf_iter.c (`BPF_MAX_LOOPS`).
@@ -66,6 +66,45 @@ pub(super) fn set_vtime(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u6
         run.host.visible.walks.get(at).pending_vtime = Some(given[1]);
     }
     Ok(0)
+}
+
+/// An iterator over tasks: one more than the pid that is next, 0 at the end, and the last pid. All
+/// begin with the first CPU's idle task, whose pid is 0. Each task is a process of its own. Source:
+/// Linux, kernel/bpf/task_iter.c, `bpf_iter_task_new`.
+pub(super) fn tasks_begin(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let [iterator, p, flags, ..] = given;
+    let state = writable::<[u64; 3]>(run, iterator)?;
+    let (words, answer) = match flags as u32 {
+        ALL_PROCESSES | ALL_THREADS => ([1, u64::MAX, 0], 0),
+        THREADS if p != 0 => {
+            // SAFETY: a task.
+            let pid = unsafe { (*some_task(run, p)?).pid } as u64;
+            ([pid + 1, pid, 0], 0)
+        }
+        _ => ([0; 3], -errno::EINVAL),
+    };
+    // SAFETY: words of the policy's own.
+    unsafe { *state = words };
+    Ok(answer as u64)
+}
+
+/// `BPF_TASK_ITER_ALL_PROCS`, `BPF_TASK_ITER_ALL_THREADS`, `BPF_TASK_ITER_PROC_THREADS`
+const ALL_PROCESSES: u32 = 0;
+const ALL_THREADS: u32 = 1;
+const THREADS: u32 = 2;
+
+pub(super) fn tasks_next(run: &mut Calling<'_, '_>, [iterator, ..]: [u64; 5]) -> Result<u64, Stop> {
+    let state = writable::<[u64; 3]>(run, iterator)?;
+    // SAFETY: words of the policy's own, to which nobody else holds a reference.
+    let [next, last, _] = unsafe { &mut *state };
+    let Some(pid) = next.checked_sub(1) else { return Ok(0) };
+    let end = (*last).min(run.host.tasks.len() as u64);
+    let found = (pid..=end).find_map(|pid| {
+        let task = run.host.task_of_walk(pid as i32);
+        (!task.is_null()).then_some((pid, task))
+    });
+    *next = found.map_or(0, |(pid, _)| pid + 2);
+    Ok(found.map_or(0, |(_, task)| shown(run, task)))
 }
 
 /// An iterator over numbers: the present one and the end. Source: Linux, kernel/bpf/bpf_iter.c.

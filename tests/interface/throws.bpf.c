@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* throws - first in, first out; and what comes of exceptions.
+ *
+ * An exception ends all functions under the operation, and the operation answers with its cookie,
+ * or with what its own callback makes of that. Whatever goes on behind one ends the policy by its
+ * line, and so does an operation before which one has not come to what it should.
+ */
+#include <scx/common.bpf.h>
+
+char _license[] SEC("license") = "GPL";
+
+#define SHARED_DSQ 0
+#define CATCHER(name) __attribute__((btf_decl_tag("exception_callback:" #name)))
+#define must(is_so)                                                                                \
+	do {                                                                                       \
+		if (!(is_so))                                                                      \
+			scx_bpf_error("line %d: not " #is_so, __LINE__);                           \
+	} while (0)
+
+extern void bpf_throw(u64 cookie) __ksym;
+
+static u64 nr_turns, nr_thrown, nr_caught, nr_behind;
+
+static __noinline int throw_lowest(int turn)
+{
+	nr_turns++;
+	if (turn == 2)
+		bpf_throw(0);
+	return turn;
+}
+
+static __noinline int throw_below(void)
+{
+	int turn, sum = 0;
+
+	for (turn = 0; turn < 5; turn++)
+		sum += throw_lowest(turn);
+	nr_behind++;
+	return sum;
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(throws_init)
+{
+	int error = scx_bpf_create_dsq(SHARED_DSQ, -1);
+
+	if (error)
+		return error;
+	error = throw_below();
+	nr_behind++;
+	return error ? -EINVAL : 0;
+}
+
+/* Linux wants such a function to be global, and it may have no argument but the cookie. */
+__noinline int throws_catch(u64 cookie)
+{
+	__sync_fetch_and_add(&nr_caught, 1);
+	return cookie - 5;
+}
+
+CATCHER(throws_catch)
+s32 BPF_STRUCT_OPS(throws_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	must(nr_turns == 3 && !nr_behind && nr_caught == nr_thrown);
+	__sync_fetch_and_add(&nr_thrown, 1);
+	bpf_throw((prev_cpu & 1023) + 5);
+	return prev_cpu;
+}
+
+void BPF_STRUCT_OPS(throws_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	must(!nr_behind);
+	scx_bpf_dsq_insert(p, SHARED_DSQ, SCX_SLICE_DFL, enq_flags);
+	/* What was done before stays done. */
+	if (p->pid & 1)
+		bpf_throw(7);
+}
+
+void BPF_STRUCT_OPS(throws_dispatch, s32 cpu, struct task_struct *prev)
+{
+	scx_bpf_dsq_move_to_local(SHARED_DSQ);
+}
+
+SCX_OPS_DEFINE(throws_ops, .init = (void *)throws_init, .select_cpu = (void *)throws_select_cpu,
+	       .enqueue = (void *)throws_enqueue, .dispatch = (void *)throws_dispatch,
+	       .name = "throws");
