@@ -158,6 +158,16 @@ impl Arena {
         Reserved::Done
     }
 
+    /// The number at an address of any form, as its lower half says; 0 where no page is.
+    pub fn read(&self, address: u64, size: Size) -> u64 {
+        self.load(cast(address), size).unwrap_or(0)
+    }
+
+    /// Writes the lower bytes of a number at such an address, if there is a page.
+    pub fn write(&mut self, address: u64, size: Size, value: u64) {
+        self.store(cast(address), size, value);
+    }
+
     /// The number that a program reads at an address; `None` if that is not the arena's.
     pub(crate) fn load(&self, address: u64, size: Size) -> Option<u64> {
         let at = place_of(address)?;
@@ -228,6 +238,11 @@ impl Arena {
         let there = pages.filter(|at| self.there[at >> PAGE_BITS] != 0);
         there.map(|at| at..at + PAGE_BYTES as usize)
     }
+}
+
+/// What a cast gives for an address.
+fn cast(address: u64) -> u64 {
+    ARENA_BEGIN | address & u64::from(u32::MAX)
 }
 
 /// How far an address is behind the first that a cast gives, or behind NULL, if an instruction

@@ -187,6 +187,11 @@ impl Machine {
         &self.memory
     }
 
+    /// The same, to be changed between calls.
+    pub fn memory_mut(&mut self) -> &mut Memory {
+        &mut self.memory
+    }
+
     /// The memory, for another machine.
     pub fn into_memory(self) -> Box<Memory> {
         self.memory

@@ -6,7 +6,7 @@ use crate::shown::{Part, Shown};
 use crate::visible::{CPU_AT, Placed, Visible};
 use crate::{ON_VM, Options};
 use bytecode::{
-    Addresses, Arena, Machine, Maps, Object, Program, UnknownMap, World, arena_of, tokens,
+    Addresses, Arena, Machine, Maps, Object, Program, UnknownMap, World, arena_of, kind, tokens,
 };
 use policy::Loaded;
 use std::sync::Arc;
@@ -145,6 +145,9 @@ impl Linked {
         let number = |function| program.function(function).map_or(u64::MAX, |number| number as u64);
         let operations = Operations::of_object(copy, number)
             .map_err(|name| format!("the simulator lacks the operation {name}{ON_VM}"))?;
+        if operations.take_cids && !copy.object.maps.iter().any(|map| map.kind == kind::ARENA) {
+            return Err("a sched_ext_ops_cid needs a map of type BPF_MAP_TYPE_ARENA".to_owned());
+        }
         if operations.dispatch_max_batch > BATCH_MAX {
             let batch = operations.dispatch_max_batch;
             return Err(format!(

@@ -1,6 +1,7 @@
 //! The operations of a policy.
 
 use policy::Loaded;
+use std::borrow::Cow;
 
 /// An operation: a function of the policy's program, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,7 @@ operations! {
     UpdateIdle: "update_idle", 2;
     CpuOnline: "cpu_online", 1;
     CpuOffline: "cpu_offline", 1;
+    InitCids: "init_cids", 0;
     CgroupInit: "cgroup_init", 2;
     CgroupExit: "cgroup_exit", 1;
     Dump: "dump", 1;
@@ -73,12 +75,32 @@ pub struct Operations {
     pub dispatch_max_batch: u32,
     pub flags: u64,
     pub timeout_ms: u32,
+    pub cid_shard_size: u32,
+    /// Whether they take cids where others take CPUs.
+    pub take_cids: bool,
+}
+
+/// What `sched_ext_ops` calls an operation of either table. Source: Linux 7.3,
+/// kernel/sched/ext/ext.c, `scx_init`.
+fn usual_name(name: &str) -> Cow<'_, str> {
+    match name {
+        "select_cid" => "select_cpu".into(),
+        "set_cmask" => "set_cpumask".into(),
+        "cid_online" => "cpu_online".into(),
+        "cid_offline" => "cpu_offline".into(),
+        "dump_cid" => "dump_cpu".into(),
+        _ => match name.strip_prefix("cpuctl_") {
+            Some(rest) => format!("cgroup_{rest}").into(),
+            None => name.into(),
+        },
+    }
 }
 
 /// Whether nothing here calls an operation that an object may have: no task changes its group and
 /// no group its weight, and there are no other scheduling classes, no core scheduling and no
 /// schedulers below others.
 pub fn is_never_called(name: &str) -> bool {
+    let name = &*usual_name(name);
     let groups = ["cgroup_", "sub_"].iter().any(|prefix| name.starts_with(prefix));
     groups && !NAMES.contains(&name)
         || matches!(name, "core_sched_before" | "cpu_acquire" | "cpu_release")
@@ -111,10 +133,13 @@ impl Operations {
             dispatch_max_batch: value("dispatch_max_batch") as u32,
             flags: value("flags"),
             timeout_ms: value("timeout_ms") as u32,
+            cid_shard_size: value("cid_shard_size") as u32,
+            take_cids: copy.takes_cids(),
             ..Operations::default()
         };
         for (name, &function) in &table.functions {
-            match NAMES[..all.functions.len()].iter().position(|known| known == name) {
+            let usual = usual_name(name);
+            match NAMES[..all.functions.len()].iter().position(|known| *known == usual) {
                 Some(at) => all.functions[at] = Some(Function(number(function))),
                 None if is_never_called(name) => {}
                 None => return Err(name.clone()),

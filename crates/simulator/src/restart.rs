@@ -119,7 +119,7 @@ impl Core<'_> {
             self.visible.give_back(linked.machine.into_memory());
         }
         let (nr_cpus, mode) = (self.cpus.len(), self.policy.given.mode);
-        let world = world(self.visible.width());
+        let world = world(self.visible.width(), self.policy.takes_cids());
         let adopted = Adopted::new(&loaded, &mut self.visible, world, nr_cpus, mode);
         let is_there = adopted.is_ok();
         self.policy.replace(adopted.ok());

@@ -9,12 +9,12 @@ use bytecode::{Field, Rows, STORAGES_BEGIN, Shape, Shortcut, Size, Structures, W
 use std::mem::offset_of;
 use std::sync::OnceLock;
 
-/// The world that every object is linked with, where masks are so wide.
-pub fn world(width: MaskWidth) -> &'static World {
-    static USUAL: OnceLock<World> = OnceLock::new();
-    static WIDE: OnceLock<World> = OnceLock::new();
-    let world = if width == MaskWidth::Usual { &USUAL } else { &WIDE };
-    world.get_or_init(|| {
+/// The world that every object is linked with, where masks are so wide and operations take cids or
+/// CPUs.
+pub fn world(width: MaskWidth, takes_cids: bool) -> &'static World {
+    static WORLDS: [OnceLock<World>; 4] = [const { OnceLock::new() }; 4];
+    let is_wide = width == MaskWidth::Wide;
+    WORLDS[usize::from(is_wide) + 2 * usize::from(takes_cids)].get_or_init(|| {
         let number = |name: &str| CALLS.iter().position(|(known, _)| *known == name);
         let functions = CALLS.iter().enumerate().map(|(at, (name, _))| ((*name).to_owned(), at));
         World {
@@ -28,9 +28,10 @@ pub fn world(width: MaskWidth) -> &'static World {
                 .filter_map(|(n, s)| Some((number(n)?, s)))
                 .collect(),
             holdings: HOLDINGS.iter().filter_map(|&(n, what)| Some((number(n)?, what))).collect(),
-            written_fields: written_fields()
-                .map(|(offset, size)| (width.tasks(), offset as u32, size))
-                .to_vec(),
+            written_fields: written_fields(takes_cids)
+                .iter()
+                .map(|&(offset, size)| (width.tasks(), offset as u32, size))
+                .collect(),
             variables: VARIABLES
                 .iter()
                 .map(|&(name, offset)| (name.to_owned(), FACTS + offset as u64))
@@ -187,6 +188,7 @@ structures! {
         sched_idle;
     abi::DumpContext, "scx_dump_ctx": kind, exit_code, reason, at_ns, at_jiffies;
     abi::InitTaskArgs, "scx_init_task_args": fork, cgroup;
+    abi::EnableArgs, "scx_enable_args": cmask_arena_addr;
     abi::ExitTaskArgs, "scx_exit_task_args": cancelled;
 }
 
@@ -195,9 +197,13 @@ structures! {
 /// its only field is.
 fn scattered(all: &mut Structures) {
     const { assert!(offset_of!(abi::Task, scx) == 0) };
+    const { assert!(offset_of!(abi::Task, pid) % 8 == 0) };
+    const { assert!(offset_of!(abi::Task, tgid) == offset_of!(abi::Task, pid) + 4) };
     let thread_info = Shape::Structure("thread_info");
     let fields = [
         ("sched_ext_entity", "selected_cpu", offset_of!(abi::Task, selected_cpu), i32::shape()),
+        // No task has the pid 0, so that the two numbers, as one, are that of no other task.
+        ("sched_ext_entity", "tid", offset_of!(abi::Task, pid), u64::shape()),
         ("sched_ext_entity", "disallow", offset_of!(abi::Task, disallow), bool::shape()),
         ("task_struct", "thread_info", offset_of!(abi::Task, cpu), thread_info),
         ("thread_info", "cpu", 0, u32::shape()),
