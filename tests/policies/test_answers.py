@@ -11,7 +11,10 @@ from schedlab.experiment.cells import expand
 from schedlab.experiment.sweep import simulate_cell
 
 INTERFACE = Path(__file__).resolve().parents[1] / "interface"
-NAMES = ("maps", "rings", "objects", "arena", "fields", "custody", "nodes")
+NAMES = (
+    *("maps", "rings", "objects", "arena", "fields", "custody", "nodes"),
+    *("cids", "cids_reversed"),
+)
 ASKED = {"workload": "hackbench", "with": {"groups": "1", "loops": "2"}}
 
 
