@@ -85,3 +85,48 @@ fn what_names_cpus_is_refused_and_what_has_a_call_is_not_written() {
     let insert = format!("scx_bpf_task_set_slice(p, 5); {INSERT}");
     assert_eq!(said(["return prev_cid;", &insert, ""], true), "");
 }
+
+#[test]
+fn the_set_of_online_cids_says_what_the_policy_is_told_of() {
+    let workload = parsed(
+        r#"
+tasks = [{ name = "one", count = 5, program = [{ run = "4ms" }] }]
+hotplug = [
+    { at = "2ms", cpu = 1, state = "offline" },
+    { at = "5ms", cpu = 1, state = "online" },
+]
+"#,
+    );
+    for (init_cids, cid) in [("", 1), (REVERSE, 2)] {
+        let policy = built("return prev_cid;", INSERT, init_cids);
+        let printed = Printed::default();
+        let options = Options { prints: Some(printed.show()), ..Options::default() };
+        let result = attempt_with(&policy, &costless(4, 1000), &workload, &options);
+        assert_eq!(result.error, None);
+        let lines: Vec<String> = printed.lines();
+        let told = lines.iter().filter_map(|line| line.rsplit_once(": ")).map(|(_, told)| told);
+        assert_eq!(told.collect::<Vec<_>>(), [format!("{cid} 0"), format!("{cid} 1")]);
+    }
+}
+
+#[test]
+fn other_policies_may_ask_for_cids_and_have_nobody_below_them() {
+    let policy = |enqueue: &str| {
+        compile_text(&format!(
+            "#include <scx/common.bpf.h>
+            char _license[] SEC(\"license\") = \"GPL\";
+            extern s32 scx_bpf_cid_to_cpu(s32 cid) __ksym;
+            extern s32 scx_bpf_cpu_to_cid(s32 cpu) __ksym;
+            extern s32 scx_bpf_sub_grant(u64 group, u64 caps, void *cids, void *denied) __ksym;
+            void BPF_STRUCT_OPS(usual_enqueue, struct task_struct *p, u64 enq_flags)
+            {{ {enqueue} scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags); }}
+            SCX_OPS_DEFINE(usual_ops, .enqueue = (void *)usual_enqueue, .name = \"usual\");"
+        ))
+    };
+    let said = |enqueue| said_at_end(&policy(enqueue), &[run(MS)], &Options::default());
+    let both = "if (scx_bpf_cid_to_cpu(scx_bpf_cpu_to_cid(0))) scx_bpf_error(\"no\");";
+    assert_eq!(said(both), "");
+    assert!(said("scx_bpf_cpu_to_cid(7);").contains("invalid CPU 7 in scx_bpf_cpu_to_cid()"));
+    let grant = said("scx_bpf_sub_grant(1, 1, NULL, NULL);");
+    assert!(grant.contains("sub-cap kfuncs require a cid-form scheduler"), "{grant}");
+}
