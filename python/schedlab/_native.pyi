@@ -27,16 +27,10 @@ class KernelError(NativeError):
     """A kernel cannot be had, kept or used; the text names the value and a way out."""
 
 class VmError(NativeError):
-    """A virtual machine cannot be started.
-
-    The text names the value and a way out. What happens to it later is its end, not an error.
-    """
+    """A virtual machine cannot be started. What happens to it later is its end, not an error."""
 
 class RaceError(NativeError):
-    """A heat of run queues cannot be run, or a plug-in is none, or not what it says.
-
-    The text names the value and a way out.
-    """
+    """A heat of run queues cannot be run, or a plug-in is none, or not what it says."""
 
 class Tunable(TypedDict):
     """A `const volatile` variable of a policy; `doc` is the comment above it."""

@@ -131,7 +131,10 @@ static __noinline int ask_of_hash(void)
 	if (error)
 		return error;
 	EXPECT(!bpf_map_delete_elem(&timed, &again));
-	return start(COMES_AGAIN, SOON_NS) ?: start(STAYS, SOON_NS) ?: start(DELETES_ITSELF, SOON_NS);
+	error = start(COMES_AGAIN, SOON_NS);
+	if (!error)
+		error = start(STAYS, SOON_NS);
+	return error ?: start(DELETES_ITSELF, SOON_NS);
 }
 
 static __noinline int ask_of_work(void)

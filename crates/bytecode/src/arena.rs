@@ -159,7 +159,7 @@ impl Arena {
     }
 
     /// Writes what user space writes at its address; `None` if there are no pages for it.
-    pub fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
+    pub fn fill(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
         let begin = address.checked_sub(self.user_begin)?;
         let end = begin.checked_add(bytes.len() as u64)?;
         if end > u64::from(self.pages) * PAGE_BYTES {
@@ -169,6 +169,16 @@ impl Arena {
             *self.is_there(at, Size::Byte).then(|| &mut self.bytes[at as usize])? = byte;
         }
         Some(())
+    }
+
+    /// The number at an address of any form, as its lower half says; 0 where no page is.
+    pub fn read(&self, address: u64, size: Size) -> u64 {
+        self.load(cast(address), size).unwrap_or(0)
+    }
+
+    /// Writes the lower bytes of a number at such an address, if there is a page.
+    pub fn write(&mut self, address: u64, size: Size, value: u64) {
+        self.store(cast(address), size, value);
     }
 
     /// The number that a program reads at an address; `None` if that is not the arena's.
@@ -241,6 +251,11 @@ impl Arena {
         let there = pages.filter(|at| self.there[at >> PAGE_BITS] != 0);
         there.map(|at| at..at + PAGE_BYTES as usize)
     }
+}
+
+/// What a cast gives for an address.
+fn cast(address: u64) -> u64 {
+    ARENA_BEGIN | address & u64::from(u32::MAX)
 }
 
 /// How far an address is behind the first that a cast gives, or behind NULL, if an instruction

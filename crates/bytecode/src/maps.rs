@@ -110,8 +110,12 @@ pub mod errno {
     pub const EBUSY: i32 = 16;
     /// Already there, or in use.
     pub const EEXIST: i32 = 17;
+    /// There is none.
+    pub const ENODEV: i32 = 19;
     /// Not possible with this map.
     pub const EINVAL: i32 = 22;
+    /// Not possible here.
+    pub const EOPNOTSUPP: i32 = 95;
 }
 
 /// Bytes that an entry of a hash takes besides key and value: what it takes of this process, some

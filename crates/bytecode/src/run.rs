@@ -197,7 +197,7 @@ impl Machine {
         &self.memory
     }
 
-    /// The same, to be written while the program does not run.
+    /// The same, to be changed between calls.
     pub fn memory_mut(&mut self) -> &mut Memory {
         &mut self.memory
     }

@@ -17,7 +17,6 @@ use crate::tunable::Tunable;
 use crate::{Policy, PolicyError, sets, table, whole_file};
 
 const SUFFIX: &str = ".bpf.o";
-const OPERATIONS: &str = "sched_ext_ops";
 /// How constants begin that stand for an enumerator of the kernel's, whose value the loader fills
 /// in: the headers of other people's schedulers declare them so.
 const ENUMERATOR: &str = "__SCX_";
@@ -122,7 +121,7 @@ impl Policy {
             }
             other => broken(other.to_string()),
         })?;
-        let operations = object.tables.iter().position(|table| table.of == OPERATIONS);
+        let operations = object.tables.iter().position(|table| table::TYPES.contains(&&*table.of));
         let Some(operations) = operations else {
             let others = object.tables.iter().map(|table| table.of.clone()).collect();
             return Err(PolicyError::NoOps { policy: name.to_owned(), others });

@@ -26,6 +26,13 @@ pub struct Loaded {
     pub is_built: bool,
 }
 
+impl Loaded {
+    /// Whether its operations take cids, places of CPUs in the topology, where others take CPUs.
+    pub fn takes_cids(&self) -> bool {
+        self.object.tables[self.operations].of == table::TYPES[1]
+    }
+}
+
 impl Policy {
     /// Makes a copy that shares no variable with any other.
     ///

@@ -11,8 +11,11 @@ const NAME_BYTES: usize = 128;
 const TIMEOUT_MS_MAX: u64 = 30_000;
 /// The most of `dispatch_max_batch`. Source: kernel/sched/ext.c, `bpf_scx_init_member`.
 const DISPATCH_MAX_BATCH_MAX: u64 = i32::MAX as u64;
-/// Flags that any kernel has, each with what the simulator does about it. Source: Linux 6.12 to 7.3,
-/// `enum scx_ops_flags`.
+/// What tables of operations are called: with CPUs and, since Linux 7.3, with cids in their place.
+pub(crate) const TYPES: [&str; 2] = ["sched_ext_ops", "sched_ext_ops_cid"];
+
+/// Flags that any kernel has, each with what the simulator does about it.
+/// Source: Linux 6.12 to 7.3, `enum scx_ops_flags`.
 pub(crate) const FLAGS: [(&str, u64); 10] = [
     ("SCX_OPS_KEEP_BUILTIN_IDLE", 1 << 0),      // as in a kernel
     ("SCX_OPS_ENQ_LAST", ENQ_LAST),             // as in a kernel
@@ -22,7 +25,7 @@ pub(crate) const FLAGS: [(&str, u64); 10] = [
     ("SCX_OPS_ALLOW_QUEUED_WAKEUP", 1 << 5),    // taken; no wake-up is left to another CPU
     ("SCX_OPS_BUILTIN_IDLE_PER_NODE", 1 << 6),  // taken; idle CPUs are looked for in all nodes
     ("SCX_OPS_ALWAYS_ENQ_IMMED", 1 << 7),       // taken; a task may wait in a local queue
-    ("SCX_OPS_TID_TO_TASK", 1 << 8),            // taken; there is no call that takes such numbers
+    ("SCX_OPS_TID_TO_TASK", 1 << 8),            // as in a kernel
     ("SCX_OPS_HAS_CGROUP_WEIGHT", 1 << 16),     // taken; it changes nothing in a kernel, either
 ];
 const ENQ_LAST: u64 = 1 << 1;

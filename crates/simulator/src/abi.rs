@@ -327,6 +327,13 @@ pub struct InitTaskArgs {
     pub cgroup: *mut Group,
 }
 
+/// `struct scx_enable_args`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EnableArgs {
+    pub cmask_arena_addr: u64,
+}
+
 /// `struct scx_exit_task_args`
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]

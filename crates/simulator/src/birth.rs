@@ -81,9 +81,13 @@ impl Core<'_> {
             self.disallow(task, fork);
         }
         self.call_for(Operation::Enable, task, 0);
+        // The policy has not seen how its mask came about (`switching_to_scx`); one that takes cids
+        // is told of each task's (`__scx_enable_task`).
+        if self.policy.takes_cids() {
+            self.call_set_cpumask(task);
+        }
         self.call_set_weight(task);
-        if !fork {
-            // The policy has not seen how its mask came about (`switching_to_scx`).
+        if !fork && !self.policy.takes_cids() {
             self.call_set_cpumask(task);
         }
     }

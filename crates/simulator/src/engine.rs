@@ -115,6 +115,9 @@ impl Kernel<'_> {
             self.core.admit(task, false);
             self.core.time.add_timer(initial.start_at_ns, Timer::Start(task));
         }
+        if self.core.policy.takes_cids() {
+            self.core.wake_all();
+        }
         for (number, change) in workload.changes.iter().enumerate() {
             self.core.time.add_timer(change.at_ns, Timer::Change(number as u32));
         }

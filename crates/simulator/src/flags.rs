@@ -49,6 +49,8 @@ pub const OPS_ENQ_LAST: u64 = 1 << 1;
 pub const OPS_SWITCH_PARTIAL: u64 = 1 << 3;
 /// `SCX_OPS_BUILTIN_IDLE_PER_NODE`
 pub const OPS_IDLE_PER_NODE: u64 = 1 << 6;
+/// `SCX_OPS_TID_TO_TASK`
+pub const OPS_TID_TO_TASK: u64 = 1 << 8;
 /// `SCX_KICK_IDLE`
 pub const KICK_IDLE: u64 = 1 << 0;
 /// `SCX_KICK_PREEMPT`

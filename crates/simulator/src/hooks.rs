@@ -44,11 +44,28 @@ impl Core<'_> {
         if self.recorder.has_failed() {
             return 0;
         }
+        if !self.call_init_cids() {
+            return 0;
+        }
         let result = self.call(Operation::Init, [0; 3]).unwrap_or(0) as i32;
         if result == 0 && !self.recorder.has_failed() {
             self.call_syscalls(true);
         }
         result
+    }
+
+    /// Gives CPUs their cids, which `ops.init_cids` may change; whether the run goes on.
+    fn call_init_cids(&mut self) -> bool {
+        self.make_cids();
+        if self.policy.takes_cids() {
+            let result = self.call(Operation::InitCids, [0; 3]).unwrap_or(0) as i32;
+            if result != 0 && !self.recorder.has_failed() {
+                let message = format!("ops.init_cids() failed ({result}){}", told_number(result));
+                self.fail(FailureKind::PolicyExit, message);
+            }
+        }
+        self.publish_cids();
+        !self.recorder.has_failed()
     }
 
     /// What the policy's loader calls, before the policy is attached or then.
@@ -108,7 +125,7 @@ impl Core<'_> {
         let is_given = arena.is_some_and(|arena| {
             made.pieces
                 .iter()
-                .all(|(offset, bytes)| arena.write(address.wrapping_add(*offset), bytes).is_some())
+                .all(|(offset, bytes)| arena.fill(address.wrapping_add(*offset), bytes).is_some())
         });
         self.policy.put_code(linked);
         if !is_given {
@@ -186,6 +203,7 @@ impl Core<'_> {
     /// It may strand tasks.
     pub fn call_hotplug(&mut self, cpu: usize, online: bool) -> bool {
         let operation = if online { Operation::CpuOnline } else { Operation::CpuOffline };
+        self.set_online_cid(cpu, online);
         if !self.policy.has(operation) {
             return false;
         }

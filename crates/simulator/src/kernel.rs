@@ -51,13 +51,13 @@ impl<'a> Kernel<'a> {
         let mut visible = Visible::new(hz, nr_cpus as u32, options.strict);
         let release = machine.release;
         visible.facts.version = releases::version(release);
-        let world = world(visible.width(), release);
+        let world = world(visible.width(), policy.takes_cids(), release);
         let adopted = Adopted::new(&policy, &mut visible, world, release, nr_cpus, mode)?;
         let cpus = Cpus::new(machine);
         visible.facts.lock_ns = cpus.costs().lock_ns + cpus.transfer_ns(0, 0);
         let spaces = workload.templates.iter().filter_map(|kind| kind.address_space);
         let nr_spaces = spaces.max().map_or(0, |number| number + 1);
-        let given = Given::new(&mut visible, mode, release, policy.object.clone());
+        let given = Given::new(&mut visible, mode, release, &policy);
         let mut core = Core {
             time: Time::new(nr_cpus, hz),
             tasks: Tasks::new(&mut visible, nr_cpus, nr_spaces),

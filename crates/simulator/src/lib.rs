@@ -16,6 +16,8 @@ mod birth;
 mod changes;
 mod channel;
 mod choices;
+mod cid_form;
+mod cids;
 mod core;
 mod cpu;
 mod cpus;
@@ -275,6 +277,6 @@ fn topology(machine: &Machine) -> policy::Topology {
 /// What the headers of other people's schedulers ask the loader to fill in; names that are not
 /// known here stay 0, as in a kernel that lacks them.
 fn enumerators(release: Option<Release>) -> impl Iterator<Item = (String, Vec<u8>)> {
-    let known = world::world(abi::MaskWidth::Usual, release).structures.enumerators();
+    let known = world::world(abi::MaskWidth::Usual, false, release).structures.enumerators();
     known.map(|(name, value)| (format!("__{name}"), value.to_le_bytes().to_vec()))
 }

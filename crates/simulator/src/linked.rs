@@ -7,7 +7,7 @@ use crate::shown::{Part, Shown};
 use crate::visible::{CPU_AT, Placed, Visible};
 use crate::{ON_VM, Options};
 use bytecode::{
-    Addresses, Arena, Machine, Maps, Object, Program, UnknownMap, World, arena_of, tokens,
+    Addresses, Arena, Machine, Maps, Object, Program, UnknownMap, World, arena_of, kind, tokens,
 };
 use policy::{Call, Loaded, Made};
 use scenario::machine::Release;
@@ -182,6 +182,9 @@ impl Linked {
         let operations = Operations::of_object(copy, number)
             .map_err(|name| format!("the simulator lacks the operation {name}{ON_VM}"))?;
         releases::check(release, copy, operations.flags)?;
+        if operations.take_cids && !copy.object.maps.iter().any(|map| map.kind == kind::ARENA) {
+            return Err("a sched_ext_ops_cid needs a map of type BPF_MAP_TYPE_ARENA".to_owned());
+        }
         if operations.dispatch_max_batch > BATCH_MAX {
             let batch = operations.dispatch_max_batch;
             return Err(format!(

@@ -5,6 +5,7 @@
 
 mod arenas;
 mod callbacks;
+mod cids;
 mod groups;
 mod host;
 mod masks;
@@ -389,6 +390,27 @@ pub const CALLS: &[(&str, Call)] = &[
     ("bpf_iter_css_task_next", groups::tasks_next),
     ("bpf_iter_css_task_destroy", |_, _| Ok(0)),
     ("scx_bpf_events", values::events),
+    // CPUs by their places in the topology, schedulers below others, tasks by numbers of their own.
+    ("scx_bpf_nr_cids", |run, _| Ok(run.host.nr_cpu_ids().into())),
+    ("scx_bpf_nr_online_cids", cids::nr_online),
+    ("scx_bpf_this_cid", cids::of_this),
+    ("scx_bpf_task_cid", cids::of_task),
+    ("scx_bpf_cid_to_cpu", cids::to_cpu),
+    ("scx_bpf_cpu_to_cid", cids::of_cpu),
+    ("scx_bpf_cid_topo", cids::topology),
+    ("scx_bpf_cid_override", cids::replace),
+    ("scx_bpf_cid_curr", cids::current),
+    ("scx_bpf_kick_cid", cids::kick),
+    ("scx_bpf_cidperf_cap", cids::speed),
+    ("scx_bpf_cidperf_cur", cids::speed),
+    ("scx_bpf_cidperf_set", cids::set_speed),
+    ("scx_bpf_online_cmask", |run, _| Ok(run.host.policy.given.cid_masks.online)),
+    ("scx_bpf_sub_caps", cids::capabilities),
+    ("scx_bpf_sub_grant", cids::no_child),
+    ("scx_bpf_sub_revoke", cids::no_child),
+    ("scx_bpf_sub_kill_bstr", cids::no_child),
+    ("scx_bpf_sub_dispatch", |_, _| Ok(0)),
+    ("scx_bpf_tid_to_task", cids::task),
 ];
 
 /// Simulated CPUs have one speed each; a request for another changes nothing.

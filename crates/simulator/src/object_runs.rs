@@ -3,7 +3,7 @@
 use crate::core::Core;
 use crate::cpu::Spent;
 use crate::failure::{Failure, FailureKind};
-use crate::linked::{Linked, Mode};
+use crate::linked::Linked;
 use crate::operations::{Function, Operation};
 use crate::place::TaskId;
 use bytecode::{Fault, FaultKind};
@@ -76,7 +76,7 @@ impl Core<'_> {
     /// Calls a function and puts back what runs.
     #[inline(always)]
     fn run_code(&mut self, mut linked: Box<Linked>, number: usize, arguments: [u64; 5]) -> u64 {
-        let answer = if self.policy.given.mode == Mode::Translated {
+        let answer = if self.policy.given.runs_as_is {
             self.run_function(&mut linked, number, arguments)
         } else {
             self.run_looked_at(&mut linked, number, arguments)
@@ -119,16 +119,25 @@ impl Core<'_> {
         }
     }
 
-    /// The same where it is counted, or looked at, what is executed.
+    /// The same where it is counted, or looked at, what is executed, or where cids are taken.
     #[cold]
     #[inline(never)]
     fn run_looked_at(&mut self, linked: &mut Linked, number: usize, arguments: [u64; 5]) -> u64 {
+        let takes_cids = self.policy.takes_cids();
+        if takes_cids {
+            self.give_cids(linked);
+        }
         let given = &mut self.policy.given;
+        let is_enable = given.operation == Operation::Enable;
         if given.operation != Operation::Syscall {
-            given.arguments = (arguments[0], 8 * given.operation.parameters());
+            let nr = given.operation.parameters() + u64::from(takes_cids && is_enable);
+            given.arguments = (arguments[0], 8 * nr);
         }
         given.may_sleep = linked.sleepable.contains(&(number as u64));
-        let answer = self.run_function(linked, number, arguments);
+        let mut answer = self.run_function(linked, number, arguments);
+        if takes_cids && self.policy.given.operation == Operation::SelectCpu {
+            answer = self.take_cid(answer);
+        }
         linked.count_watched(&mut self.policy.given.watched);
         let now_ns = self.now_ns();
         if let Some(watches) = self.recorder.watches() {

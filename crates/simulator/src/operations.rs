@@ -1,6 +1,7 @@
 //! The operations of a policy.
 
 use policy::Loaded;
+use std::borrow::Cow;
 
 /// An operation: a function of the policy's program, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,7 @@ operations! {
     UpdateIdle: "update_idle", 2;
     CpuOnline: "cpu_online", 1;
     CpuOffline: "cpu_offline", 1;
+    InitCids: "init_cids", 0;
     CgroupInit: "cgroup_init", 2;
     CgroupExit: "cgroup_exit", 1;
     CgroupPrepMove: "cgroup_prep_move", 3;
@@ -73,17 +75,51 @@ impl Operation {
 }
 
 /// `struct sched_ext_ops`, as far as the simulator calls it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Operations {
     functions: [Option<Function>; Operation::Timer as usize],
     pub dispatch_max_batch: u32,
     pub flags: u64,
     pub timeout_ms: u32,
+    pub cid_shard_size: u32,
+    /// Whether they take cids where others take CPUs.
+    pub take_cids: bool,
+}
+
+/// None.
+impl Default for Operations {
+    fn default() -> Self {
+        Operations {
+            functions: [None; Operation::Timer as usize],
+            dispatch_max_batch: 0,
+            flags: 0,
+            timeout_ms: 0,
+            cid_shard_size: 0,
+            take_cids: false,
+        }
+    }
+}
+
+/// What `sched_ext_ops` calls an operation of either table. Source: Linux 7.3,
+/// kernel/sched/ext/ext.c, `scx_init`.
+fn usual_name(name: &str) -> Cow<'_, str> {
+    match name {
+        "select_cid" => "select_cpu".into(),
+        "set_cmask" => "set_cpumask".into(),
+        "cid_online" => "cpu_online".into(),
+        "cid_offline" => "cpu_offline".into(),
+        "dump_cid" => "dump_cpu".into(),
+        _ => match name.strip_prefix("cpuctl_") {
+            Some(rest) => format!("cgroup_{rest}").into(),
+            None => name.into(),
+        },
+    }
 }
 
 /// Whether nothing here calls an operation that an object may have: there are no other scheduling
 /// classes, no core scheduling and no schedulers below others.
 pub fn is_never_called(name: &str) -> bool {
+    let name = &*usual_name(name);
     name.starts_with("sub_") || matches!(name, "core_sched_before" | "cpu_acquire" | "cpu_release")
 }
 
@@ -114,10 +150,13 @@ impl Operations {
             dispatch_max_batch: value("dispatch_max_batch") as u32,
             flags: value("flags"),
             timeout_ms: value("timeout_ms") as u32,
+            cid_shard_size: value("cid_shard_size") as u32,
+            take_cids: copy.takes_cids(),
             ..Operations::default()
         };
         for (name, &function) in &table.functions {
-            match NAMES[..all.functions.len()].iter().position(|known| known == name) {
+            let usual = usual_name(name);
+            match NAMES[..all.functions.len()].iter().position(|known| *known == usual) {
                 Some(at) => all.functions[at] = Some(Function(number(function))),
                 None if is_never_called(name) => {}
                 None => return Err(name.clone()),

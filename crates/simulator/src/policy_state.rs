@@ -1,13 +1,14 @@
 //! The policy that runs: its code, its operations, what it was given and what it holds.
 
-use crate::abi::{CpuMask, EVENTS, ExitTaskArgs, InitTaskArgs, Key, RunQueue};
+use crate::abi::{CpuMask, EVENTS, EnableArgs, ExitTaskArgs, InitTaskArgs, Key, RunQueue};
+use crate::cids::{Cids, KernelMasks};
 use crate::linked::{Adopted, Code, Linked, Mode};
 use crate::operations::{Function, Operation, Operations};
 use crate::place::TaskId;
 use crate::prints::{Prints, Said};
 use crate::releases;
 use crate::visible::{Placed, Visible};
-use bytecode::{Maps, Object};
+use bytecode::{Arena, Maps, Object};
 use policy::{Loaded, PolicyError};
 use scenario::draw::Random;
 use scenario::machine::Release;
@@ -133,6 +134,22 @@ impl<'a> PolicyState<'a> {
     #[inline]
     pub fn hears_of_custody(&self) -> bool {
         self.has(Operation::Dequeue) && releases::tells_custody(self.given.release)
+    }
+
+    /// Whether its operations take cids where others take CPUs.
+    pub fn takes_cids(&self) -> bool {
+        self.ops.take_cids
+    }
+
+    /// `ops.cid_shard_size`
+    pub fn cid_shard_size(&self) -> u32 {
+        self.ops.cid_shard_size
+    }
+
+    /// Its arena, unless an operation runs, and what it was given.
+    pub fn arena_and_given(&mut self) -> Option<(&mut Arena, &mut Given)> {
+        let linked = self.code.as_mut()?;
+        Some((linked.machine.memory_mut().arena()?, &mut self.given))
     }
 
     /// Whether each of its instructions is looked at.
@@ -268,14 +285,24 @@ impl<'a> PolicyState<'a> {
 pub struct Given {
     /// What `init_task` is given.
     pub init_task: Placed<InitTaskArgs>,
+    /// What `enable` is given, where operations take cids.
+    pub enable: Placed<EnableArgs>,
     /// What `exit_task` is given.
     pub exit_task: Placed<ExitTaskArgs>,
     /// What stands for a run queue: its task.
     pub rq: Placed<RunQueue>,
+    /// The cids of CPUs.
+    pub cids: Cids,
+    /// Sets of them in the policy's arena.
+    pub cid_masks: KernelMasks,
     /// How an object is run.
     pub mode: Mode,
     /// The release whose interface it finds; none in particular, and it finds that of all.
     pub release: Option<Release>,
+    /// Whether operations are called as they are: nothing is looked at, nor made of CPUs.
+    pub runs_as_is: bool,
+    /// Whether the same is true of calls.
+    pub calls_as_is: bool,
     /// Instructions of it that were watched.
     pub watched: u64,
     /// What of it runs, or ran last.
@@ -308,14 +335,20 @@ impl Given {
         visible: &mut Visible,
         mode: Mode,
         release: Option<Release>,
-        object: Arc<Object>,
+        policy: &Loaded,
     ) -> Given {
+        let takes_cids = policy.takes_cids();
         Given {
             init_task: visible.place(InitTaskArgs::default()),
+            enable: visible.place(EnableArgs::default()),
             exit_task: visible.place(ExitTaskArgs::default()),
             rq: visible.place(RunQueue::default()),
+            cids: Cids::default(),
+            cid_masks: KernelMasks::default(),
             mode,
             release,
+            runs_as_is: mode == Mode::Translated && !takes_cids,
+            calls_as_is: mode != Mode::Strict && !takes_cids,
             watched: 0,
             operation: Operation::Init,
             arguments: (0, 0),
@@ -324,7 +357,7 @@ impl Given {
             had_failed: false,
             failed_at: None,
             masks: OwnMasks::default(),
-            object,
+            object: policy.object.clone(),
             keys: Vec::new(),
             said: None,
             events: [0; _],

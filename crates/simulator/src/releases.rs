@@ -54,6 +54,7 @@ const CALLS: [(Span, &[&str]); 4] = [
             "scx_bpf_dsq_move_set_vtime",
             "scx_bpf_dsq_move_to_local",
             "scx_bpf_dsq_move_vtime",
+            "scx_bpf_events",
             "scx_bpf_get_idle_cpumask_node",
             "scx_bpf_get_idle_smtmask_node",
             "scx_bpf_now",
@@ -78,13 +79,33 @@ const CALLS: [(Span, &[&str]); 4] = [
             "bpf_refcount_acquire",
             "bpf_stream_vprintk",
             "bpf_wq_set_callback",
+            "scx_bpf_cid_curr",
+            "scx_bpf_cid_override",
+            "scx_bpf_cid_to_cpu",
+            "scx_bpf_cid_topo",
+            "scx_bpf_cidperf_cap",
+            "scx_bpf_cidperf_cur",
+            "scx_bpf_cidperf_set",
+            "scx_bpf_cpu_to_cid",
             "scx_bpf_dsq_insert___v2",
             "scx_bpf_dsq_move_to_local___v2",
             "scx_bpf_dsq_peek",
             "scx_bpf_dsq_reenq",
+            "scx_bpf_kick_cid",
+            "scx_bpf_nr_cids",
+            "scx_bpf_nr_online_cids",
+            "scx_bpf_online_cmask",
             "scx_bpf_reenqueue_local___v2",
+            "scx_bpf_sub_caps",
+            "scx_bpf_sub_dispatch",
+            "scx_bpf_sub_grant",
+            "scx_bpf_sub_kill_bstr",
+            "scx_bpf_sub_revoke",
+            "scx_bpf_task_cid",
             "scx_bpf_task_set_dsq_vtime",
             "scx_bpf_task_set_slice",
+            "scx_bpf_this_cid",
+            "scx_bpf_tid_to_task",
         ],
     ),
 ];
@@ -170,9 +191,12 @@ pub fn check(release: Option<Release>, copy: &Loaded, flags: u64) -> Result<(), 
     let Some(named) = release else { return Ok(()) };
     let operations = copy.object.tables[copy.operations].functions.keys();
     let operations = operations.filter(|name| !has(&OPERATIONS, release, name));
+    let table = Some("table sched_ext_ops_cid".to_owned());
+    let table = table.filter(|_| copy.takes_cids() && named < Linux7_3);
     let flags = names_of_flags(flags).filter(|name| !has_enumerator(release, name));
     let operations = operations.map(|name| format!("operation {name}"));
-    match operations.chain(flags.map(|name| format!("flag {name}"))).next() {
+    let lacks = table.into_iter().chain(operations);
+    match lacks.chain(flags.map(|name| format!("flag {name}"))).next() {
         Some(lacks) => Err(format!("Linux {named} has no {lacks}{}", another(named))),
         None => Ok(()),
     }

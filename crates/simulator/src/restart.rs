@@ -120,7 +120,7 @@ impl Core<'_> {
         }
         let (nr_cpus, mode) = (self.cpus.len(), self.policy.given.mode);
         let release = self.policy.given.release;
-        let world = world(self.visible.width(), release);
+        let world = world(self.visible.width(), self.policy.takes_cids(), release);
         let adopted = Adopted::new(&loaded, &mut self.visible, world, release, nr_cpus, mode);
         let is_there = adopted.is_ok();
         self.policy.replace(adopted.ok());

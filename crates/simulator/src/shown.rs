@@ -40,6 +40,7 @@ shown! {
     abi::DispatchQueueView: "a dispatch queue",
     abi::AddressSpace: "a struct mm_struct",
     abi::InitTaskArgs: "a struct scx_init_task_args",
+    abi::EnableArgs: "a struct scx_enable_args",
     abi::ExitTaskArgs: "a struct scx_exit_task_args",
     abi::RunQueue: "a run queue",
     abi::GroupInit: "a struct scx_cgroup_init_args",
@@ -57,11 +58,13 @@ impl Shown for abi::GroupView {
 }
 
 /// The fields of a task that a policy may write (Linux kernel/sched/ext.c,
-/// `bpf_scx_btf_struct_access`).
-pub fn written_fields() -> [(usize, Size); 3] {
-    [
+/// `bpf_scx_btf_struct_access`), the first two of them only where operations take CPUs
+/// (`bpf_scx_cid_btf_struct_access`).
+pub fn written_fields(takes_cids: bool) -> &'static [(usize, Size)] {
+    const FIELDS: [(usize, Size); 3] = [
         (offset_of!(abi::Task, scx.slice), Size::Double),
         (offset_of!(abi::Task, scx.dsq_vtime), Size::Double),
         (offset_of!(abi::Task, disallow), Size::Byte),
-    ]
+    ];
+    if takes_cids { &FIELDS[2..] } else { &FIELDS }
 }

@@ -12,12 +12,13 @@ use std::mem::offset_of;
 use std::sync::OnceLock;
 
 /// The world that every object is linked with that a kernel of this release takes, where masks are
-/// so wide.
-pub fn world(width: MaskWidth, release: Option<Release>) -> &'static World {
-    const RELEASES: usize = Release::ALL.len() + 1;
-    static WORLDS: [OnceLock<World>; 2 * RELEASES] = [const { OnceLock::new() }; 2 * RELEASES];
-    let row = if width == MaskWidth::Usual { 0 } else { RELEASES };
-    WORLDS[row + release.map_or(0, |release| 1 + release as usize)].get_or_init(|| {
+/// so wide and operations take cids or CPUs.
+pub fn world(width: MaskWidth, takes_cids: bool, release: Option<Release>) -> &'static World {
+    const KINDS: usize = 4 * (Release::ALL.len() + 1);
+    static WORLDS: [OnceLock<World>; KINDS] = [const { OnceLock::new() }; KINDS];
+    let is_wide = width == MaskWidth::Wide;
+    let kind = usize::from(is_wide) + 2 * usize::from(takes_cids);
+    WORLDS[kind + 4 * release.map_or(0, |release| 1 + release as usize)].get_or_init(|| {
         let number = |name: &str| CALLS.iter().position(|(known, _)| *known == name);
         let functions = CALLS.iter().enumerate().map(|(at, (name, _))| ((*name).to_owned(), at));
         World {
@@ -31,9 +32,10 @@ pub fn world(width: MaskWidth, release: Option<Release>) -> &'static World {
                 .filter_map(|(n, s)| Some((number(n)?, s)))
                 .collect(),
             holdings: HOLDINGS.iter().filter_map(|&(n, what)| Some((number(n)?, what))).collect(),
-            written_fields: written_fields()
-                .map(|(offset, size)| (width.tasks(), offset as u32, size))
-                .to_vec(),
+            written_fields: written_fields(takes_cids)
+                .iter()
+                .map(|&(offset, size)| (width.tasks(), offset as u32, size))
+                .collect(),
             variables: VARIABLES
                 .iter()
                 .map(|&(name, offset)| (name.to_owned(), FACTS + offset as u64))
@@ -191,6 +193,7 @@ structures! {
         sched_idle;
     abi::DumpContext, "scx_dump_ctx": kind, exit_code, reason, at_ns, at_jiffies;
     abi::InitTaskArgs, "scx_init_task_args": fork, cgroup;
+    abi::EnableArgs, "scx_enable_args": cmask_arena_addr;
     abi::ExitTaskArgs, "scx_exit_task_args": cancelled;
 }
 
@@ -199,9 +202,13 @@ structures! {
 /// its only field is.
 fn scattered(all: &mut Structures) {
     const { assert!(offset_of!(abi::Task, scx) == 0) };
+    const { assert!(offset_of!(abi::Task, pid) % 8 == 0) };
+    const { assert!(offset_of!(abi::Task, tgid) == offset_of!(abi::Task, pid) + 4) };
     let thread_info = Shape::Structure("thread_info");
     let fields = [
         ("sched_ext_entity", "selected_cpu", offset_of!(abi::Task, selected_cpu), i32::shape()),
+        // No task has the pid 0, so that the two numbers, as one, are that of no other task.
+        ("sched_ext_entity", "tid", offset_of!(abi::Task, pid), u64::shape()),
         ("sched_ext_entity", "disallow", offset_of!(abi::Task, disallow), bool::shape()),
         ("task_struct", "thread_info", offset_of!(abi::Task, cpu), thread_info),
         ("thread_info", "cpu", 0, u32::shape()),

@@ -8,6 +8,7 @@ mod cfs_2007;
 mod cfs_gavl;
 mod cfs_releases;
 mod choices;
+mod cids;
 mod closed_forms;
 mod corners;
 mod determinism;

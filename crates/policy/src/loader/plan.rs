@@ -10,6 +10,7 @@ pub use super::values::Piece;
 use super::values::{Filling, Place};
 use super::{known_keys, members};
 use crate::error::unknown_hint;
+use crate::table::TYPES;
 
 /// Bytes of all entries and calls of a file, with what they take beside their values.
 const ENTRIES_BYTES_MAX: usize = 1 << 26;
@@ -25,7 +26,6 @@ const WITH_KEYS: [u32; 6] = [
     kind::LRU_PERCPU_HASH,
 ];
 const WITHOUT_KEYS: [u32; 2] = [kind::QUEUE, kind::STACK];
-const OPERATIONS: &str = "sched_ext_ops";
 
 /// What is done to an object before it is attached, in the order of these fields.
 #[derive(Clone, Debug, Default)]
@@ -288,7 +288,8 @@ impl Making<'_> {
     /// A number in the table of operations.
     fn operation(&mut self, member: &str, value: &Value) -> Result<(), String> {
         let number = self.filling.number(member, value, &self.whole)?;
-        let table = self.plan.object.tables.iter_mut().find(|table| table.of == OPERATIONS);
+        let is_one = |table: &&mut bytecode::Table| TYPES.contains(&&*table.of);
+        let table = self.plan.object.tables.iter_mut().find(is_one);
         let values = table.map(|table| &mut table.values).ok_or("it has no operations")?;
         let known: Vec<String> = values.keys().cloned().collect();
         let bytes = values.get_mut(member).filter(|bytes| (1..=8).contains(&bytes.len()));

@@ -193,7 +193,7 @@ impl Filling<'_> {
             Type::Enumeration { values, .. } => &values[..],
             _ => &[],
         });
-        let flags = OPS_FLAGS.iter().map(|(name, _)| *name);
+        let flags = FLAGS.iter().map(|(name, _)| *name);
         let known = words.chain(flags).chain(enumerators.map(|(name, _)| name.as_str()));
         match nearest(word, known) {
             Some(near) => format!("; did you mean {near}?"),

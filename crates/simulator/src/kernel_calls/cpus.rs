@@ -2,7 +2,7 @@
 
 use crate::abi::{CpuMask, OwnMask, Task};
 use crate::core::Core;
-use crate::flags::{KICK_IDLE, KICK_PREEMPT};
+use crate::flags::{KICK_IDLE, KICK_PREEMPT, OPS_TID_TO_TASK};
 use crate::operations::Operation;
 use crate::picking::OwnKicks;
 use crate::place::{Place, TaskId};
@@ -155,6 +155,19 @@ impl Core<'_> {
             return std::ptr::null_mut();
         };
         self.current_of(cpu)
+    }
+
+    /// A task that the policy knows, by what its `scx.tid` is (`world`).
+    pub fn task_from_tid(&mut self, tid: u64) -> *mut Task {
+        let may_ask = self.policy.flags() & OPS_TID_TO_TASK != 0;
+        let message = "scx_bpf_tid_to_task() called without SCX_OPS_TID_TO_TASK";
+        let task = (tid as u32).wrapping_sub(1);
+        let is_one = self.check_call(may_ask, message) && (task as usize) < self.tasks.len();
+        let is_known = is_one && {
+            let (seen, state) = (self.tasks.seen(task), self.tasks.state(task));
+            seen.tgid as u64 == tid >> 32 && state.place != Place::Unborn && !state.is_forgotten
+        };
+        if is_known { self.tasks.address(task) } else { std::ptr::null_mut() }
     }
 
     pub fn task_from_pid(&self, pid: i32) -> *mut Task {

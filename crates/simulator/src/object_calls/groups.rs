@@ -63,6 +63,7 @@ fn holds_task(operation: Operation) -> bool {
             | Operation::UpdateIdle
             | Operation::CpuOnline
             | Operation::CpuOffline
+            | Operation::InitCids
             | Operation::CgroupInit
             | Operation::CgroupExit
             | Operation::CgroupPrepMove

@@ -1,6 +1,6 @@
 //! How a program that runs finds the kernel: its calls, and what its pointers lead to.
 
-use super::CALLS;
+use super::{CALLS, keep_place_of_failure};
 use crate::abi;
 use crate::core::Core;
 use crate::failure::Failure;
@@ -9,11 +9,11 @@ use crate::shown::written_fields;
 use crate::visible::TASK_MASK_AT;
 use bytecode::{FaultKind, Host, Run, Size, Stop};
 
-/// Makes a call that the kernel may forbid, and names the line where it ends the run. It is given
-/// the arguments one by one, so that calls that are not strict leave them in their registers.
+/// Makes a call with CPUs in the place of cids, which in strict runs the kernel may forbid. It is
+/// given the arguments one by one, so that other calls leave them in their registers.
 #[cold]
 #[inline(never)]
-fn strictly(
+fn looked_at(
     mut run: Run<'_, Core<'_>>,
     number: usize,
     a: u64,
@@ -22,12 +22,27 @@ fn strictly(
     d: u64,
     e: u64,
 ) -> Result<u64, Stop> {
-    let (run, (name, answer)) = (&mut run, CALLS[number]);
+    let (name, _) = CALLS[number];
+    let mut arguments = [a, b, c, d, e];
+    let goes_on = !run.host.policy.takes_cids() || run.host.take_cid_of_queue(name, &mut arguments);
+    match (goes_on, run.host.policy.is_strict()) {
+        (true, true) => strictly(&mut run, number, arguments),
+        (true, false) => CALLS[number].1(&mut run, arguments),
+        (false, _) => {
+            keep_place_of_failure(&mut run);
+            Ok(0)
+        }
+    }
+}
+
+/// Makes a call that the kernel may forbid, and names the line where it ends the run.
+fn strictly(run: &mut Run<'_, Core<'_>>, number: usize, arguments: [u64; 5]) -> Result<u64, Stop> {
+    let (name, answer) = CALLS[number];
     if let Some(why) = run.host.forbidden(name) {
         return Err(FaultKind::Refused(why).into());
     }
     let had_failed = run.host.recorder.has_failed();
-    let answer = answer(run, [a, b, c, d, e])?;
+    let answer = answer(run, arguments)?;
     let is_placed = run.host.policy.given.failed_at.is_some();
     if let Some(failure) = run.host.recorder.take_failure() {
         let is_new = !had_failed && failure.kind.is_of_calls() && !is_placed;
@@ -84,12 +99,12 @@ impl Host for Core<'_> {
     #[inline(always)]
     fn call(run: &mut Run<'_, Self>, number: usize, arguments: [u64; 5]) -> Result<u64, Stop> {
         run.host.catch_up();
-        let answer = if run.host.policy.is_strict() {
-            let [a, b, c, d, e] = arguments;
-            strictly(run.again(), number, a, b, c, d, e)
-        } else {
+        let answer = if run.host.policy.given.calls_as_is {
             let (_, answer) = CALLS[number];
             answer(run, arguments)
+        } else {
+            let [a, b, c, d, e] = arguments;
+            looked_at(run.again(), number, a, b, c, d, e)
         };
         // What the call took: the program finds the clock there.
         run.host.visible.facts.now_ns = run.host.now_ns();
@@ -114,7 +129,7 @@ impl Host for Core<'_> {
 
     /// The fields of an idle task, which is in no row.
     fn may_write(&self, address: u64, size: Size) -> bool {
-        written_fields().into_iter().any(|(at, of)| {
+        written_fields(self.policy.takes_cids()).iter().any(|&(at, of)| {
             let task = address.checked_sub(at as u64).filter(|_| size == of);
             task.is_some_and(|task| self.task_at(task).is_some())
         })

@@ -88,12 +88,42 @@ pub const HOLDINGS: &[(&str, Holding)] = &[
     ("bpf_rbtree_right", Holding::Lends),
 ];
 
+/// Calls that name CPUs, and their masks. Source: Linux 7.3, `scx_kfunc_ids_cpu_only`.
+const OF_CPUS: [&str; 23] = [
+    "scx_bpf_kick_cpu",
+    "scx_bpf_task_cpu",
+    "scx_bpf_cpu_curr",
+    "scx_bpf_cpu_node",
+    "scx_bpf_cpuperf_cap",
+    "scx_bpf_cpuperf_cur",
+    "scx_bpf_cpuperf_set",
+    "scx_bpf_get_possible_cpumask",
+    "scx_bpf_get_online_cpumask",
+    "scx_bpf_put_cpumask",
+    "scx_bpf_select_cpu_dfl",
+    "__scx_bpf_select_cpu_and",
+    "scx_bpf_select_cpu_and",
+    "scx_bpf_get_idle_cpumask",
+    "scx_bpf_get_idle_cpumask_node",
+    "scx_bpf_get_idle_smtmask",
+    "scx_bpf_get_idle_smtmask_node",
+    "scx_bpf_put_idle_cpumask",
+    "scx_bpf_test_and_clear_cpu_idle",
+    "scx_bpf_pick_idle_cpu",
+    "scx_bpf_pick_idle_cpu_node",
+    "scx_bpf_pick_any_cpu",
+    "scx_bpf_pick_any_cpu_node",
+];
+
 impl Core<'_> {
     /// Why the operation that runs may not make this call. Source: Linux, kernel/sched/ext.c and
     /// ext_idle.c, the sets of kfuncs and `scx_kf_allowed`, in the most permissive of 6.12 to 7.3.
     /// What is not here is refused by the calls themselves, in every run.
     pub fn forbidden(&self, call: &str) -> Option<String> {
         let operation = self.policy.given.operation;
+        if self.policy.takes_cids() && OF_CPUS.contains(&call) {
+            return Some(format!("{call}() is not for a sched_ext_ops_cid, which has cids"));
+        }
         let (is_allowed, where_it_is) = match call {
             "scx_bpf_create_dsq" | "bpf_iter_css_task_new" => {
                 (self.policy.given.may_sleep, "operations that may sleep")
@@ -108,9 +138,10 @@ impl Core<'_> {
                 let by_node = self.policy.flags() & OPS_IDLE_PER_NODE != 0;
                 (by_node, "policies with SCX_OPS_BUILTIN_IDLE_PER_NODE")
             }
-            "scx_bpf_dispatch_nr_slots" | "scx_bpf_dispatch_cancel" => {
+            "scx_bpf_dispatch_nr_slots" | "scx_bpf_dispatch_cancel" | "scx_bpf_sub_dispatch" => {
                 (operation == Operation::Dispatch, "dispatch")
             }
+            "scx_bpf_cid_override" => (operation == Operation::InitCids, "init_cids"),
             _ => return None,
         };
         let name = operation.name();
@@ -129,6 +160,7 @@ fn may_select(operation: Operation) -> bool {
             | Operation::InitTask
             | Operation::CpuOnline
             | Operation::CpuOffline
+            | Operation::InitCids
             | Operation::CgroupInit
             | Operation::CgroupExit
             | Operation::CgroupPrepMove
