@@ -18,6 +18,7 @@ from schedlab.errors import SchedlabError
 
 HERE = Path(__file__).resolve().parent
 POLICY = str(HERE.parent / "interface" / "dumps.bpf.c")
+ARENA = HERE.parent / "interface" / "arena.bpf.c"
 GOLDEN = HERE / "inside.txt"
 SCENARIO = ("--workload", "nice_shares", "--machine", "core2-t5600", "--until", "210ms")
 
@@ -189,6 +190,19 @@ def test_what_cannot_be_looked_at_is_refused(command, given, said):
     assert done.returncode == 2
     assert said in done.stderr
     assert "hint: " in done.stderr
+
+
+@pytest.mark.qemu
+def test_variables_of_an_arena_are_seen_in_a_kernel(in_kernel):
+    looks = ("--watch", "nr_popped", "--dump-at", "end")
+    result, _ = in_kernel(str(ARENA), "hackbench", "--with", "groups=1", *looks)
+    [watched], [dump] = result["watched"], result["dumps"]
+    numbers = [number for _, number in watched["samples"]]
+    assert numbers == sorted(numbers) and numbers[-1] > 40
+    [popped] = re.findall(r"^u64 nr_popped = (\d+)$", dump["text"], re.M)
+    assert int(popped) >= numbers[-1]
+    # What a kernel that lays them elsewhere would show.
+    assert "u64 number = 30\n" in dump["text"]
 
 
 @pytest.mark.qemu

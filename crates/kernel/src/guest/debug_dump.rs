@@ -100,6 +100,9 @@ pub(super) fn in_form(dump: &str, object: &Object, at_ns: Option<u64>) -> Vec<St
     while told.last().is_some_and(String::is_empty) {
         told.pop();
     }
+    if dump.is_empty() {
+        return told;
+    }
     let queues = queues(&told, object);
     let counters = told.iter().position(|line| line == "Event counters");
     let at = counters.map_or(told.len(), |at| at - 1);

@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
-use bytecode::{MapDefinition, Object, kind};
+use bytecode::{MapDefinition, Object, PAGE_BYTES, kind};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, OpenObject};
 use nix::libc;
 use policy::inside::{Entry, Label, Number, Place, Values};
@@ -22,6 +22,11 @@ use super::{front_end, holds_section};
 const ENTRIES_MAX: u32 = 65_536;
 /// Tasks of the machine that are looked at.
 const TASKS_MAX: usize = 4096;
+/// `BPF_F_MMAPABLE`. Source: Linux, include/uapi/linux/bpf.h.
+const MMAPABLE: u32 = 1 << 10;
+/// In /proc/self/pagemap, that a page is there. Source: Linux,
+/// Documentation/admin-guide/mm/pagemap.rst.
+const PRESENT: u64 = 1 << 63;
 /// `PF_KTHREAD`. Source: Linux, include/linux/sched.h.
 const KERNEL_THREAD: u64 = 0x20_0000;
 /// `PIDFD_THREAD`, since Linux 6.9. Source: Linux, include/uapi/linux/pidfd.h.
@@ -38,8 +43,10 @@ pub(super) struct Origin {
 impl Origin {
     /// Of an object that is about to be loaded, which leaves its sections where they are.
     pub fn of(image: Vec<u8>, opened: &OpenObject) -> Origin {
+        // Others go from this process when they are loaded, such as those of pointers that the
+        // kernel counts.
         let is_section = |map: &libbpf_rs::OpenMap<'_>| {
-            !matches!(map.map_type(), MapType::StructOps | MapType::Arena)
+            map.map_flags() & MMAPABLE != 0 && map.map_type() != MapType::Arena
         };
         let begin = |map: libbpf_rs::OpenMap<'_>| {
             Some((map.name().to_owned(), map.initial_value()?.as_ptr().addr() as u64))
@@ -81,6 +88,9 @@ impl Inside {
         };
         let maps = object.maps.iter().map(handle).collect();
         let begin = |data: &bytecode::Data| {
+            if data.is_of_arena() {
+                return in_arena(&object, data.bytes.len() as u64);
+            }
             let mut all = origin.sections.iter();
             all.find(|(map, _)| holds_section(map, &data.name)).map(|&(_, begin)| begin)
         };
@@ -179,6 +189,30 @@ impl Values for Inside {
     fn name_of(&self, _address: u64) -> Option<String> {
         None
     }
+}
+
+/// Where an arena's variables of so many bytes are in this process: libbpf puts them on its last
+/// pages, or, for kernels that address them otherwise, on its first. Nobody has touched others.
+fn in_arena(object: &Object, bytes: u64) -> Option<u64> {
+    let arena = object.maps.iter().find(|map| map.kind == kind::ARENA)?;
+    let size = u64::from(arena.entries_max) * PAGE_BYTES;
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    let mut mappings = maps.lines().filter(|line| line.contains("bpf-map")).filter_map(|line| {
+        let (begin, end) = line.split_once(' ')?.0.split_once('-')?;
+        let number = |text| u64::from_str_radix(text, 16).ok();
+        Some((number(begin)?, number(end)?))
+    });
+    let (begin, end) = mappings.find(|(begin, end)| end - begin == size)?;
+    let last = end - bytes.next_multiple_of(PAGE_BYTES).min(size);
+    [last, begin].into_iter().find(|&address| is_there(address) == Some(true))
+}
+
+/// Whether this process has ever touched the page at an address.
+fn is_there(address: u64) -> Option<bool> {
+    let mut entry = [0; 8];
+    let pages = File::open("/proc/self/pagemap").ok()?;
+    pages.read_exact_at(&mut entry, address / PAGE_BYTES * 8).ok()?;
+    Some(u64::from_ne_bytes(entry) & PRESENT != 0)
 }
 
 fn is_hash(of: u32) -> bool {
