@@ -87,7 +87,7 @@ class Policy:
     @property
     def sets(self) -> list[TunableSet]:
         """Its named tunable sets, in the order of the file NAME.sets.toml beside its C."""
-    def refuse_unknown(self, numbers: list[str], nr_cpus: int, in_kernel: bool = ...) -> None:
+    def refuse_unknown(self, numbers: list[str], nr_cpus: int) -> None:
         """Raises PolicyError if a number cannot be followed on a machine of so many CPUs."""
 
 @final

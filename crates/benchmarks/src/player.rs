@@ -97,6 +97,13 @@ impl Playing<'_> {
         play.start_counts().then(|| play.start_at_ns.load(SeqCst))
     }
 
+    /// The thread that plays the task of this number, if it has begun.
+    pub fn thread(&self, number: u32) -> Option<i32> {
+        let has_task = number < self.stage.play().nr_tasks.load(SeqCst);
+        let tid = || self.stage.slot(number).tid.load(SeqCst);
+        has_task.then(tid).filter(|&tid| tid != 0)
+    }
+
     /// Whether all tasks are gone.
     pub fn is_over(&self) -> bool {
         self.is_over.load(SeqCst)

@@ -6,5 +6,5 @@
 mod number;
 mod state;
 
-pub use number::{Number, Place, find_in_kernel, find_number};
+pub use number::{Number, Place, find_number};
 pub use state::{Entry, LISTED_MAX, Label, Values, dsq_name, heading, more, state_lines};

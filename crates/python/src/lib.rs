@@ -92,19 +92,10 @@ impl Policy {
         self.0.tunables.iter().map(as_dict).collect()
     }
 
-    /// Raises PolicyError if one of these numbers cannot be followed on a machine of so many CPUs,
-    /// simulated or a kernel's.
-    #[pyo3(signature = (numbers, nr_cpus, in_kernel=false))]
-    fn refuse_unknown(
-        &self,
-        numbers: Vec<String>,
-        nr_cpus: usize,
-        in_kernel: bool,
-    ) -> PyResult<()> {
-        use policy::inside::{find_in_kernel, find_number};
+    /// Raises PolicyError if one of these numbers cannot be followed on a machine of so many CPUs.
+    fn refuse_unknown(&self, numbers: Vec<String>, nr_cpus: usize) -> PyResult<()> {
         let find = |expression: &String| {
-            let found = if in_kernel { find_in_kernel } else { find_number };
-            found(&self.0.object, expression, nr_cpus)
+            policy::inside::find_number(&self.0.object, expression, nr_cpus)
                 .map_err(|why| PolicyError::new_err(format!("policy {}: {why}", self.0.name)))
         };
         numbers.iter().try_for_each(|number| find(number).map(drop))

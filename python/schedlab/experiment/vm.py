@@ -91,7 +91,7 @@ def refuse_unknown_numbers(cell: Cell, expressions: Sequence[str]) -> None:
         why = f"--watch {expressions[0]}: the kernel's own scheduler shows none of its numbers"
         raise SchedlabError(why, "name a policy, or leave out --watch")
     policy = catalogue.load_policy(cell.policy.path)
-    policy.refuse_unknown(list(expressions), cell.platform.nr_cpus, in_kernel=True)
+    policy.refuse_unknown(list(expressions), cell.platform.nr_cpus)
 
 
 def measure_cell(cell: Cell, is_alone: bool = False, **options: Any) -> sweep.Outcome:

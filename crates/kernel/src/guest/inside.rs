@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use benchmarks::Playing;
-use policy::inside::{Number, find_in_kernel, state_lines};
+use policy::inside::{Number, find_number, state_lines};
 
 use super::debug_dump::{self, DebugDump, in_form};
 use super::uptime_ns;
@@ -52,7 +52,7 @@ impl Looker {
     pub fn new(asked: &job::Inside, policy: &LoadedPolicy) -> Result<Looker, String> {
         let nr_cpus = super::online_cpus() as usize;
         let inside = policy.inside(nr_cpus)?;
-        let find = |expression: &String| find_in_kernel(&inside.object, expression, nr_cpus);
+        let find = |expression: &String| find_number(&inside.object, expression, nr_cpus);
         let numbers: Vec<Number> = asked.watch.iter().map(find).collect::<Result<_, _>>()?;
         let debug_dump = asked.has_dumps().then(DebugDump::begin).transpose()?;
         let watched = asked.watch.iter().zip(&numbers).map(|(expression, number)| Watched {
@@ -85,14 +85,14 @@ impl Looker {
             let dump_at_ns = times.peek().map_or(u64::MAX, |at_ns| start_at_ns + at_ns);
             sleep_until(dump_at_ns.min(look_at_ns), playing);
             if playing.is_over() {
-                return;
+                return self.sample(&mut seen.watched, playing);
             }
             let now_ns = uptime_ns();
             if let Some(asked_ns) = times.next_if(|&at_ns| start_at_ns + at_ns <= now_ns) {
                 seen.dumped.push(self.dump(Some(asked_ns), Some(start_at_ns)));
             }
             if now_ns >= look_at_ns {
-                self.sample(&mut seen.watched);
+                self.sample(&mut seen.watched, playing);
                 let missed = (uptime_ns() - look_at_ns) / LOOK_EVERY_NS;
                 look_at_ns += (missed + 1) * LOOK_EVERY_NS;
             }
@@ -102,10 +102,12 @@ impl Looker {
         }
     }
 
-    fn sample(&self, watched: &mut [Watched]) {
+    fn sample(&self, watched: &mut [Watched], playing: &Playing<'_>) {
+        // As in a simulation, the pids of the workload's tasks count from 1.
+        let thread = |pid: i64| playing.thread(u32::try_from(pid.checked_sub(1)?).ok()?);
         for (number, watched) in self.numbers.iter().zip(watched) {
             let at_ns = uptime_ns();
-            let value = self.inside.number(number).and_then(|value| {
+            let value = self.inside.number(number, thread).and_then(|value| {
                 let positive = u64::try_from(value).map(serde_json::Number::from);
                 positive.or_else(|_| i64::try_from(value).map(serde_json::Number::from)).ok()
             });
@@ -134,10 +136,8 @@ impl Looker {
 
     /// What was seen until the play was over; `goes_on` says whether the policy still schedules.
     pub fn records(self, goes_on: bool) -> Vec<Record> {
-        // Whoever looks at numbers has looked for the last time a while ago.
         let mut seen =
             std::mem::take(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner));
-        self.sample(&mut seen.watched);
         if self.asked.dump_at_end && goes_on {
             seen.dumped.push(self.dump(None, seen.start_at_ns));
         }

@@ -99,8 +99,8 @@ impl Inside {
         Ok(Inside { object, maps, sections, memory, nr_cpus })
     }
 
-    /// A number now; none where no value is.
-    pub fn number(&self, number: &Number) -> Option<i128> {
+    /// A number now; none where no value is. `thread` says which thread a task is.
+    pub fn number(&self, number: &Number, thread: impl FnOnce(i64) -> Option<i32>) -> Option<i128> {
         let spot = &number.spot;
         let value = match &number.place {
             Place::Variable(section, offset) => {
@@ -110,7 +110,10 @@ impl Inside {
             Place::Entry { map, key, cpu } => {
                 self.values(*map, key)?.into_iter().nth(*cpu as usize)
             }
-            Place::Task { .. } => None,
+            Place::Task { map, pid } => {
+                let thread = pidfd(thread(*pid)?)?;
+                self.values(*map, &thread.as_raw_fd().to_ne_bytes())?.into_iter().next()
+            }
         }?;
         let range = spot.offset as usize..(spot.offset + spot.bytes) as usize;
         value.get(range).map(|bytes| spot.number(bytes))

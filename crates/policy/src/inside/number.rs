@@ -51,23 +51,6 @@ pub fn find_number(object: &Object, expression: &str, nr_cpus: usize) -> Result<
     Ok(Number { place, spot })
 }
 
-/// As [`find_number`], of a policy that runs in a kernel.
-///
-/// # Errors
-///
-/// As [`find_number`], and where the number is stored for a task: a kernel has other pids.
-pub fn find_in_kernel(object: &Object, expression: &str, nr_cpus: usize) -> Result<Number, String> {
-    let number = find_number(object, expression, nr_cpus)?;
-    if let Place::Task { map, .. } = number.place {
-        let name = &object.maps[map].name;
-        return Err(format!(
-            "--watch {expression}: a kernel gives tasks their pids when they begin, so that none \
-             can be named\nhint: --dump-at shows {name} of all tasks"
-        ));
-    }
-    Ok(number)
-}
-
 fn find(object: &Object, expression: &str, nr_cpus: usize) -> Result<(Place, Spot), String> {
     let (name, steps) = read_path(expression).map_err(|why| told(&why))?;
     let variables = object.data.iter().enumerate().filter(|(_, data)| data.name != ".kconfig");
