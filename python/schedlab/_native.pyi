@@ -27,10 +27,10 @@ class KernelError(NativeError):
     """A kernel cannot be had, kept or used; the text names the value and a way out."""
 
 class VmError(NativeError):
-    """A virtual machine cannot be started. What happens to it later is its end, not an error."""
+    """A virtual machine cannot be started; the text names the value and a way out."""
 
 class RaceError(NativeError):
-    """A heat of run queues cannot be run, or a plug-in is none, or not what it says."""
+    """A heat of run queues cannot be run, or a plug-in is not what it says; with a way out."""
 
 class Tunable(TypedDict):
     """A `const volatile` variable of a policy; `doc` is the comment above it."""
@@ -87,6 +87,8 @@ class Policy:
     @property
     def sets(self) -> list[TunableSet]:
         """Its named tunable sets, in the order of the file NAME.sets.toml beside its C."""
+    def refuse_unknown(self, numbers: list[str], nr_cpus: int) -> None:
+        """Raises PolicyError if a number cannot be followed on a machine of so many CPUs."""
 
 @final
 class Machine:

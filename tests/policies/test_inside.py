@@ -7,16 +7,18 @@ was read line by line; `INSIDE=write pytest tests/policies/test_inside.py` write
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import cached_kernels
 import pytest
 import schedlab as sl
 from schedlab.errors import SchedlabError
-from schedlab.experiment import definition, vm
-from schedlab.experiment.cells import expand
 
 HERE = Path(__file__).resolve().parent
 POLICY = str(HERE.parent / "interface" / "dumps.bpf.c")
+ARENA = HERE.parent / "interface" / "arena.bpf.c"
 GOLDEN = HERE / "inside.txt"
 SCENARIO = ("--workload", "nice_shares", "--machine", "core2-t5600", "--until", "210ms")
 
@@ -90,13 +92,75 @@ def test_what_a_policy_says_stands_where_a_kernel_has_it(command, failing):
     assert said(done.stdout) == SAID
 
 
+@pytest.fixture
+def in_kernel(environment, tmp_path):
+    """Runs a policy on the newest of the user's kernels, which are no test's; gives the result and
+    what is told beside it."""
+    cached_kernels.present()
+    environment.pop("XDG_CACHE_HOME")
+
+    def run(policy, workload, *more):
+        where = ("--on", "vm", "--cpus", "2", "--json")
+        words = [sys.executable, "-m", "schedlab", "run", policy, "--workload", workload]
+        done = subprocess.run(
+            [*words, *where, *more], cwd=tmp_path, env=environment, check=False,
+            capture_output=True, text=True,
+        )  # fmt: skip
+        return done.stdout and json.loads(done.stdout)["result"], done.stderr.splitlines()
+
+    return run
+
+
 @pytest.mark.qemu
-def test_a_kernel_has_it_there(failing):
-    asked = {"policies": [str(failing)], "workload": "hackbench", "with": {"groups": "1"}}
-    [cell] = expand(definition.build(asked | {"vm": definition.VmChoice(None, ("2",), False)}))
-    error = vm.measure_cell(cell).result["error"]
-    assert error["kind"] == "ejected"
-    assert said(error["evidence"]) == SAID
+def test_a_kernel_has_it_there(in_kernel, failing):
+    result, told = in_kernel(str(failing), "hackbench", "--with", "groups=1")
+    assert result["error"]["kind"] == "ejected"
+    [dump] = result["dumps"]
+    assert said(dump["text"]) == SAID
+    head = dump["text"].splitlines()[:4]
+    assert head[0] == "dumps: root" and " triggered exit kind 1025" in head[1], head
+    assert head[2] == "  scx_bpf_error (the tenth)"
+    # What the policy counted until then, and what it keeps of tasks that may be gone.
+    assert re.search(r"^struct counts all = \{\n    \.enqueued = 1\d,", dump["text"], re.M)
+    assert "by_pid: BPF_MAP_TYPE_HASH (1), " in dump["text"]
+    shown = [line for line in told if line.startswith("|")]
+    assert len(shown) == 20 and "| CPU states" in shown
+    assert told[-1].endswith(" lines more: --dump-at end prints them all")
+
+
+@pytest.mark.qemu
+def test_a_kernel_is_looked_into_as_a_simulation_is(in_kernel):
+    numbers = ("all.enqueued", "by_cpu[0]", "switches[0][0]", "task_states[2].wakeups", "balance")
+    looks = [word for number in numbers for word in ("--watch", number)]
+    looks += ["--dump-at", "200ms", "--dump-at", "end"]
+    result, _ = in_kernel(POLICY, "nice_shares", "--until", "1s", *looks)
+    first, last = result["dumps"]
+    assert first["at_ns"] == 200_000_000 < last["at_ns"]
+    text = first["text"]
+    begin = "dumps: root\nDebug dump triggered by SysRq-D at 0.2"
+    assert text.startswith(begin), text
+    assert "u64 nr_dumps = 1\n" in text and "u64 nr_dumps = 2\n" in last["text"]
+    # Four tasks on two CPUs wait by virtual time.
+    [queue] = re.findall(r"^DSQ 0x5 BY_VTIME_DSQ: nr=\d+, by dsq_vtime\n((?:  .*\n)+)", text, re.M)
+    vtimes = [int(vtime) for vtime in re.findall(r"^  t\d\[.* dsq_vtime=(\d+) ", queue, re.M)]
+    assert len(vtimes) > 1 and vtimes == sorted(vtimes)
+    assert said(text) == {"N enqueued, kind N, N waiting", "  switches=N", "    wakeups=N"}
+    assert re.search(r"^    \[t0\[\d+\]\] = \{\.wakeups = \d+, ", text, re.M), text
+    assert re.search(r"^    \[0\] CPU 1 = \d+$", text, re.M), text
+    assert "+0x" not in text
+    watched = {one["expression"]: one for one in result["watched"]}
+    types = ["u64", "u64", "u64", "u64", "s64"]
+    assert [watched[number]["type"] for number in numbers] == types
+    at_ns, values = zip(*watched["all.enqueued"]["samples"], strict=True)
+    assert list(at_ns) == sorted(at_ns) and at_ns[-1] <= result["elapsed_ns"]
+    # A look each millisecond, but for those that a busy host misses.
+    assert len(values) > 5 and list(values) == sorted(values)
+    assert [n for _, n in watched["by_cpu[0]"]["samples"]][-1] > 0
+    assert watched["by_cpu[0]"]["samples"][-1][1] == watched["switches[0][0]"]["samples"][-1][1]
+    assert [number for _, number in watched["balance"]["samples"]] == [-3]
+    # Of the second task, as in a simulation; when it is gone, there is no such value.
+    *wakeups, gone = [number for _, number in watched["task_states[2].wakeups"]["samples"]]
+    assert gone is None and wakeups[-1] > 5
 
 
 def test_a_time_behind_the_end_is_told(command):
@@ -122,16 +186,40 @@ def test_a_number_is_followed(command):
         (("--watch", "al"), "has no variable or map al; did you mean all?"),
         (("--watch", "all.enqueue"), "all has no field enqueue; did you mean enqueued?"),
         (("--dump-at", "soon"), "'soon' is not a time"),
-        (("--dump-at", "1s", "--on", "vm"), "--dump-at is for simulations"),
-        (("--watch", "all.enqueued", "--on", "vm"), "--watch is for simulations"),
     ],
 )
 def test_what_cannot_be_looked_at_is_refused(command, given, said):
-    scenario = SCENARIO if "vm" not in given else ("--workload", "nice_shares")
-    done = command("run", POLICY, *scenario, *given)
+    done = command("run", POLICY, *SCENARIO, *given)
     assert done.returncode == 2
     assert said in done.stderr
     assert "hint: " in done.stderr
+
+
+@pytest.mark.qemu
+def test_variables_of_an_arena_are_seen_in_a_kernel(in_kernel):
+    looks = ("--watch", "nr_popped", "--dump-at", "end")
+    result, _ = in_kernel(str(ARENA), "hackbench", "--with", "groups=1", *looks)
+    [watched], [dump] = result["watched"], result["dumps"]
+    numbers = [number for _, number in watched["samples"]]
+    assert numbers == sorted(numbers) and numbers[-1] > 40
+    [popped] = re.findall(r"^u64 nr_popped = (\d+)$", dump["text"], re.M)
+    assert int(popped) >= numbers[-1]
+    # What a kernel that lays them elsewhere would show.
+    assert "u64 number = 30\n" in dump["text"]
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize(
+    ("policy", "number", "said"),
+    [
+        (POLICY, "al", "has no variable or map al; did you mean all?"),
+        ("eevdf@kernel", "all", "the kernel's own scheduler shows none of its numbers"),
+    ],
+)
+def test_it_is_refused_before_a_kernel_boots(in_kernel, policy, number, said):
+    result, told = in_kernel(policy, "nice_shares", "--watch", number)
+    assert not result
+    assert said in told[0] and told[1].startswith("hint: ") and len(told) == 2
 
 
 def test_a_notebook_has_a_frame_and_a_curve_of_it():

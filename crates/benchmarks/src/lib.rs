@@ -20,4 +20,4 @@ pub use player::distribution::Distribution;
 pub use player::error::{PlayError, Step, Who};
 pub use player::requests::PlayedRequests;
 pub use player::score::{Played, PlayedGroup, PlayedTask, Status};
-pub use player::{Class, Options, Pace, check_playable, play};
+pub use player::{Beside, Class, Options, Pace, Playing, check_playable, play, play_beside};

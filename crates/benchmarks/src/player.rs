@@ -28,7 +28,9 @@ use score::{Played, Status};
 use serde::{Deserialize, Serialize};
 use setting::Setting;
 use stage::{Ending, Stage};
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
+use std::thread;
 
 /// What `Run` operations are measured by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +83,36 @@ impl Default for Options {
     }
 }
 
+/// A play that goes on, for whoever looks at it meanwhile.
+pub struct Playing<'a> {
+    stage: &'a Stage,
+    is_over: AtomicBool,
+}
+
+impl Playing<'_> {
+    /// When the workload's time 0 is, on `CLOCK_MONOTONIC`; `None` before all tasks lie down for
+    /// it.
+    pub fn start_at_ns(&self) -> Option<u64> {
+        let play = self.stage.play();
+        play.start_counts().then(|| play.start_at_ns.load(SeqCst))
+    }
+
+    /// The thread that plays the task of this number, if it has begun.
+    pub fn thread(&self, number: u32) -> Option<i32> {
+        let has_task = number < self.stage.play().nr_tasks.load(SeqCst);
+        let tid = || self.stage.slot(number).tid.load(SeqCst);
+        has_task.then(tid).filter(|&tid| tid != 0)
+    }
+
+    /// Whether all tasks are gone.
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(SeqCst)
+    }
+}
+
+/// What looks at a play from a thread of its own, until the play is over.
+pub type Beside<'a> = &'a (dyn Fn(&Playing<'_>) + Sync);
+
 /// How often the caller is asked whether to go on.
 const INTERRUPT_MS: i32 = 200;
 /// The same, but for the first time, where instructions are time: there every look would be a
@@ -106,6 +138,20 @@ pub fn play(
     workload: &Workload,
     options: &Options,
     interrupted: &mut dyn FnMut() -> bool,
+) -> Result<Played, PlayError> {
+    play_beside(workload, options, interrupted, None)
+}
+
+/// As [`play`], and meanwhile `beside` runs, before all tasks of the play if real-time priorities
+/// are allowed.
+///
+/// # Errors
+/// As [`play`].
+pub fn play_beside(
+    workload: &Workload,
+    options: &Options,
+    interrupted: &mut dyn FnMut() -> bool,
+    beside: Option<Beside<'_>>,
 ) -> Result<Played, PlayError> {
     workload.check()?;
     let all_cpus =
@@ -153,7 +199,9 @@ pub fn play(
         Pace::CpuTime => INTERRUPT_MS,
         Pace::Instructions => INTERRUPT_COUNTED_MS,
     };
-    let wait_status = await_conductor(conductor, again_ms, interrupted)?;
+    // It begins after the fork: of a process with threads, a fork is half a process.
+    let wait_status =
+        with_beside(beside, &stage, || await_conductor(conductor, again_ms, interrupted))?;
     let nr_cpus = all_cpus.iter().map(|word| u64::from(word.count_ones())).sum();
     match Ending::of(stage.play().ending.load(SeqCst)) {
         Some(Ending::AllEnded | Ending::WorkloadStopped) => {
@@ -164,6 +212,22 @@ pub fn play(
         Some(Ending::Failed) => Err(failed(&stage, workload)),
         None => Err(PlayError::ConductorDied { status: wait_status }),
     }
+}
+
+/// What `wait` gives, during which `beside` runs, if there is such.
+fn with_beside<T>(beside: Option<Beside<'_>>, stage: &Stage, wait: impl FnOnce() -> T) -> T {
+    let playing = Playing { stage, is_over: AtomicBool::new(false) };
+    thread::scope(|threads| {
+        if let Some(beside) = beside {
+            threads.spawn(|| {
+                let _ = system::set_class(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 1);
+                beside(&playing);
+            });
+        }
+        let waited = wait();
+        playing.is_over.store(true, SeqCst);
+        waited
+    })
 }
 
 /// Whether real tasks can do at all what the workload says, on whatever machine.

@@ -181,6 +181,15 @@ impl Arena {
         self.store(cast(address), size, value);
     }
 
+    /// Bytes at an address of user space, for whoever looks at them: 0 where no page is. `None` if
+    /// they are not all the arena's.
+    pub(crate) fn shown(&self, address: u64, bytes: u64) -> Option<&[u8]> {
+        let size = u64::from(self.pages) * PAGE_BYTES;
+        let behind = address.checked_sub(self.user_begin).filter(|&behind| behind < size)?;
+        let at = address as u32 as usize;
+        (bytes <= size - behind).then(|| &self.bytes[at..at + bytes as usize])
+    }
+
     /// The number that a program reads at an address; `None` if that is not the arena's.
     pub(crate) fn load(&self, address: u64, size: Size) -> Option<u64> {
         let at = place_of(address)?;

@@ -158,6 +158,12 @@ impl Memory {
         self.bytes.get(at..at.checked_add(usize::try_from(bytes).ok()?)?)
     }
 
+    /// As [`Memory::bytes`], where an address of user space means the arena's bytes there.
+    pub fn shown(&self, address: u64, bytes: u64) -> Option<&[u8]> {
+        let arena = || self.arena.as_ref()?.shown(address, bytes);
+        self.bytes(address, bytes).or_else(arena)
+    }
+
     /// As [`Memory::bytes`], for whoever may write everything.
     pub fn bytes_mut(&mut self, address: u64, bytes: u64) -> Option<&mut [u8]> {
         let at = usize::try_from(address.checked_sub(MEMORY_BEGIN)?).ok()?;

@@ -24,7 +24,7 @@ fn record(file: &str, seed: u64, others: &[String]) -> Result<String, RecordErro
     let counts = others.iter().any(|other| other == "instructions");
     let pace = if counts { Pace::Instructions } else { Pace::CpuTime };
     let options = Options { seed, pace, ..Options::default() };
-    let (played, schedule) = record_play(&workload, &options, KIB_PER_CPU, &mut || false)?;
+    let (played, schedule) = record_play(&workload, &options, KIB_PER_CPU, &mut || false, None)?;
     let both = serde_json::json!({ "played": played, "schedule": schedule });
     Ok(both.to_string())
 }

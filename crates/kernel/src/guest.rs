@@ -7,8 +7,10 @@
 mod clocks;
 mod command;
 mod counters;
+mod debug_dump;
 mod files;
 mod init;
+mod inside;
 mod machine;
 mod play;
 mod port;
@@ -22,6 +24,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use benchmarks::{Beside, Playing};
 use serde::de::DeserializeOwned;
 
 use crate::job::{
@@ -32,6 +35,7 @@ use crate::loader::{self, LoadError, LoadedPolicy, Reach, status};
 use crate::records::{Booted, Files, Record, Stage};
 use crate::trace::Recorder;
 use counters::CounterSource;
+use inside::Looker;
 pub use port::Port;
 use signals::{Signals, Wake};
 
@@ -290,13 +294,7 @@ impl Run<'_> {
             Work::Play(play) if self.job.isolated_plays => {
                 self.play_under_new_policy(index, play, limit)
             }
-            Work::Play(play) => {
-                let mut stop = || self.is_told_to_stop();
-                let record = play::play(index, play, limit, None, &mut stop);
-                let succeeded = matches!(record, Record::Played(_));
-                self.port.send(&record);
-                succeeded
-            }
+            Work::Play(play) => self.play(index, play, limit),
         };
         Ok(if succeeded { Outcome::Done } else { Outcome::Failed })
     }
@@ -333,6 +331,31 @@ impl Run<'_> {
         self.watch(Some(Duration::ZERO)).is_ok_and(|wake| wake == Wake::Stop)
     }
 
+    /// Plays, and looks into the policy meanwhile as is asked; whether all went well.
+    fn play(&mut self, index: usize, play: &Play, limit: Option<Duration>) -> bool {
+        let looker = match &self.policy {
+            Some(policy) if !play.inside.is_empty() => match Looker::new(&play.inside, policy) {
+                Ok(looker) => Some(looker),
+                Err(message) => {
+                    self.port.send(&Record::Error { message });
+                    return false;
+                }
+            },
+            _ => None,
+        };
+        let look = looker.as_ref().map(|looker| |playing: &Playing<'_>| looker.look(playing));
+        let beside = look.as_ref().map(|look| look as Beside<'_>);
+        let mut stop = || self.is_told_to_stop();
+        let record = play::play(index, play, limit, (None, beside), &mut stop);
+        let succeeded = matches!(record, Record::Played(_));
+        self.port.send(&record);
+        let goes_on = self.policy.as_ref().is_some_and(|policy| policy.exit().is_none());
+        for record in looker.into_iter().flat_map(|looker| looker.records(goes_on)) {
+            self.port.send(&record);
+        }
+        succeeded
+    }
+
     /// Loads the policy when the play's tasks lie down, unloads it after them; whether all went
     /// well.
     fn play_under_new_policy(
@@ -350,7 +373,7 @@ impl Run<'_> {
             }
             refusal.is_some() || self.is_told_to_stop()
         };
-        let mut record = play::play(index, play, limit, Some(LOADING), &mut load_and_go_on);
+        let mut record = play::play(index, play, limit, (Some(LOADING), None), &mut load_and_go_on);
         if let Some(refusal) = refusal {
             refuse(&refusal, self.port);
             return false;
@@ -403,7 +426,11 @@ impl Run<'_> {
             return false;
         }
         let Some(exit) = self.policy.as_ref().and_then(LoadedPolicy::exit) else { return false };
-        self.policy = None;
+        let kernels = if exit.dump.is_empty() { debug_dump::taken() } else { exit.dump.clone() };
+        let policy = self.policy.take();
+        if let Some(dumped) = policy.and_then(|policy| inside::state_at_end(&policy, &kernels)) {
+            self.port.send(&Record::Dumped(dumped));
+        }
         self.port.send(&Record::Ejected(exit));
         true
     }

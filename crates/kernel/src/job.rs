@@ -110,6 +110,36 @@ pub struct Play {
     /// KiB a CPU to record what the scheduler does; 0 records nothing.
     #[serde(default)]
     pub record_kib_per_cpu: u32,
+    /// What to look at of the policy meanwhile.
+    #[serde(default)]
+    pub inside: Inside,
+}
+
+/// What to look at of a policy while it schedules a play. Times count from the play's time 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Inside {
+    /// Numbers that are followed, by expressions.
+    #[serde(default)]
+    pub watch: Vec<String>,
+    /// When to tell the state, in nanoseconds.
+    #[serde(default)]
+    pub dump_at_ns: Vec<u64>,
+    /// Whether to tell that of the end.
+    #[serde(default)]
+    pub dump_at_end: bool,
+}
+
+impl Inside {
+    /// Whether nothing is asked for.
+    pub fn is_empty(&self) -> bool {
+        *self == Inside::default()
+    }
+
+    /// Whether a state is asked for.
+    pub fn has_dumps(&self) -> bool {
+        self.dump_at_end || !self.dump_at_ns.is_empty()
+    }
 }
 
 impl Work {

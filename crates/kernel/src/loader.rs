@@ -7,6 +7,7 @@
 mod error;
 mod exit_record;
 mod front_end;
+mod inside;
 mod kernel_enums;
 mod open;
 mod reason;
@@ -29,9 +30,10 @@ use libbpf_rs::{Link, MapCore, MapType, Object, OpenObject, PrintLevel};
 use crate::records::{Attached, Exit, Program};
 pub use error::LoadError;
 use exit_record::ExitRecord;
+pub use inside::Inside;
+use inside::Origin;
 use run_counts::RunCounts;
 use status::Status;
-use variables::Variable;
 
 /// Source: Linux kernel/sched/ext_internal.h; the same in all releases with sched_ext.
 const SCX_OPS_SWITCH_PARTIAL: u64 = 1 << 3;
@@ -59,6 +61,7 @@ pub struct LoadedPolicy {
     attached: Attached,
     messages: status::KernelMessages,
     run_counts: Option<RunCounts>,
+    origin: Origin,
 }
 
 /// Loads the object in the file `object`, with the tunables `set` to other values, and lets it
@@ -113,13 +116,19 @@ pub fn load_for(
     let name = settings::ops_name(&opened, &variables);
     let before = Status::now();
     let messages = status::KernelMessages::from_now();
-    let (mut loaded, load_ns) = verify(opened, &variables, set, &log)?;
+    if !opened.maps().any(|map| map.map_type() == MapType::StructOps) {
+        return Err(LoadError::NoPolicy { wanted: OPS_STRUCT });
+    }
+    settings::apply(&mut opened, &variables, set)?;
+    let origin = Origin::of(image, &opened);
+    let (mut loaded, load_ns) = verify(opened, &log)?;
     if let Some(plan) = &plan {
         front_end::fill(&mut loaded, plan)?;
     }
     let mut policy = attach(loaded, &before, messages, &log)?;
     policy.attached.policy = name.or_else(|| Status::now().ops).unwrap_or_default();
     policy.attached.load_ns = load_ns;
+    policy.origin = origin;
     policy.exit_record = ExitRecord::find(&variables);
     policy.require_enabled()?;
     if let Some(plan) = &plan {
@@ -166,6 +175,16 @@ impl LoadedPolicy {
         self.exit_from_kernel()
     }
 
+    /// What it has inside, on a machine of so many CPUs, as long as anybody looks: its maps stay
+    /// when it has ended, its variables as long as this policy.
+    ///
+    /// # Errors
+    ///
+    /// A sentence on why nobody can look.
+    pub fn inside(&self, nr_cpus: usize) -> Result<Inside, String> {
+        Inside::new(&self.origin, &self.object, nr_cpus)
+    }
+
     /// Lets the kernel count runs of programs from now on, for [`LoadedPolicy::calls`]. Where it
     /// cannot, counts stay zero.
     pub fn count_calls(&mut self) {
@@ -209,17 +228,8 @@ fn read_object(path: &Path) -> Result<Vec<u8>, LoadError> {
     Ok(image)
 }
 
-/// Sets what is to be set, and has the kernel verify every program.
-fn verify(
-    mut opened: OpenObject,
-    variables: &[Variable],
-    set: &BTreeMap<String, String>,
-    log: &LoaderLog,
-) -> Result<(Object, u64), LoadError> {
-    if !opened.maps().any(|map| map.map_type() == MapType::StructOps) {
-        return Err(LoadError::NoPolicy { wanted: OPS_STRUCT });
-    }
-    settings::apply(&mut opened, variables, set)?;
+/// Has the kernel verify every program.
+fn verify(opened: OpenObject, log: &LoaderLog) -> Result<(Object, u64), LoadError> {
     let start = Instant::now();
     let loaded = opened.load().map_err(|e| LoadError::verifier(&e, log.text()))?;
     Ok((loaded, elapsed_ns(start)))
@@ -254,6 +264,7 @@ fn attach(
         attached,
         messages,
         run_counts: None,
+        origin: Origin::default(),
     })
 }
 

@@ -47,6 +47,13 @@ pub enum Record {
     Files(Files),
     /// A workload was played to its end.
     Played(Box<Play>),
+    /// What was followed of a policy during a play.
+    Watched {
+        /// In the order in which they were asked for.
+        numbers: Vec<Watched>,
+    },
+    /// What a policy was like.
+    Dumped(Dumped),
     /// What the scheduler did lately.
     Counters(Counters),
     /// What policies printed since the machine was switched on.
@@ -61,6 +68,32 @@ pub enum Record {
         /// Nanoseconds since the kernel's start.
         at_ns: u64,
     },
+}
+
+/// A number of a policy's that was looked at again and again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watched {
+    /// As it was asked for.
+    pub expression: String,
+    /// Its type in C.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// When it was first seen with a number, in nanoseconds since the kernel's start, and the
+    /// number; none where no value is.
+    pub samples: Vec<(u64, Option<serde_json::Number>)>,
+    /// Changes that were seen later and are not among them.
+    pub nr_left_out: u64,
+}
+
+/// The state of a policy and of all that it schedules.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dumped {
+    /// The time for which it was asked for, from the play's time 0 on; none at the end.
+    pub asked_at_ns: Option<u64>,
+    /// Nanoseconds since the kernel's start.
+    pub at_ns: u64,
+    /// It, in lines.
+    pub text: String,
 }
 
 /// Lines of `bpf_printk`.

@@ -17,7 +17,7 @@ fn written(text: &str) -> Workload {
 
 /// The play and its schedule, or nothing where tracing is not possible.
 fn recorded(text: &str) -> Option<(Played, Schedule)> {
-    match record_play(&written(text), &Options::default(), 4096, &mut || false) {
+    match record_play(&written(text), &Options::default(), 4096, &mut || false, None) {
         // Few events cannot fill the buffers. Seen on one machine: no switch from its CPU's idle
         // task, by nobody's tracing, until it was booted again.
         Ok((_, schedule)) if schedule.lost > 0 => {

@@ -9,6 +9,7 @@
 mod built;
 mod compile;
 mod error;
+pub mod inside;
 mod load;
 mod loader;
 mod sets;

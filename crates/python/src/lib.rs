@@ -93,6 +93,15 @@ impl Policy {
         self.0.tunables.iter().map(as_dict).collect()
     }
 
+    /// Raises PolicyError if one of these numbers cannot be followed on a machine of so many CPUs.
+    fn refuse_unknown(&self, numbers: Vec<String>, nr_cpus: usize) -> PyResult<()> {
+        let find = |expression: &String| {
+            policy::inside::find_number(&self.0.object, expression, nr_cpus)
+                .map_err(|why| PolicyError::new_err(format!("policy {}: {why}", self.0.name)))
+        };
+        numbers.iter().try_for_each(|number| find(number).map(drop))
+    }
+
     /// Its named tunable sets: name, description, source, the value of each tunable, and whether
     /// the policy's name alone means it.
     #[getter]

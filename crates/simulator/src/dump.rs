@@ -17,12 +17,11 @@ use crate::policy_state::Context;
 use crate::prints::Said;
 use crate::recorder::Dump;
 use crate::visible::Placed;
+use ::policy::inside::{self, LISTED_MAX, more};
 use std::cell::Cell;
 
 /// The most dumps of one run.
 pub const DUMPS_MAX: usize = 100;
-/// Tasks, queues or entries of one list that are shown.
-const LISTED_MAX: usize = 64;
 
 /// A dump that is being made.
 struct Dumping {
@@ -43,7 +42,7 @@ impl Dumping {
     }
 
     fn heading(&mut self, heading: &str) {
-        self.lines([String::new(), heading.to_owned(), "-".repeat(heading.len())]);
+        self.lines(inside::heading(heading));
     }
 }
 
@@ -333,12 +332,6 @@ fn numbers(scx: &abi::Entity) -> String {
 fn below(said: Vec<String>, prefix: &str) -> impl Iterator<Item = String> {
     let before = (!said.is_empty()).then(String::new);
     before.into_iter().chain(said.into_iter().map(move |line| format!("{prefix}{line}")))
-}
-
-/// How many of a list are left out, if any.
-fn more(count: usize) -> Option<String> {
-    let left = count.checked_sub(LISTED_MAX).filter(|&left| left > 0)?;
-    Some(format!("  ... {left} more"))
 }
 
 /// Numbers in order, as `0-3,7`.

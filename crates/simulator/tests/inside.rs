@@ -148,3 +148,42 @@ fn a_dump_is_for_its_operations() {
         "{said}"
     );
 }
+
+#[test]
+fn a_key_that_its_type_cannot_hold_is_refused() {
+    let text = std::fs::read_to_string(root().join("tests/interface/dumps.bpf.c")).expect("there");
+    let narrow = "__type(key, u8);\n\t__type(value, struct counts)";
+    let text = text.replace("__type(key, u32);\n\t__type(value, struct counts)", narrow);
+    let policy = compile_text(&text.replace("u32 pid = p->pid;", "u8 pid = p->pid;"));
+    let watch = |key: &str| {
+        let options = watching(&[&format!("by_pid[{key}].enqueued")]);
+        let options = Options { until_ns: Some(40 * MS), ..options };
+        simulate(&policy, &machine(2, 1000), &hogs(), &options)
+    };
+    let told = watch("300").expect_err("no such key").to_string();
+    assert!(told.contains("by_pid has no key 300: its keys have 8 bits, 0 to 255"), "{told}");
+    for key in ["255", "-1", "-128"] {
+        watch(key).expect("it is a key");
+    }
+    watch("-129").expect_err("no such key");
+    assert!(last(&watch("2").expect("a key"), 0) > Some(0));
+}
+
+#[test]
+fn variables_of_an_arena_are_shown_and_followed() {
+    let policy = compile("tests/interface/arena.bpf.c");
+    let watch = vec!["nr_popped".to_owned(), "nr_pushed".to_owned()];
+    let options = Options {
+        watch,
+        dumps: dumped(&[], true),
+        until_ns: Some(40 * MS),
+        seed: 3,
+        ..Options::default()
+    };
+    let result = attempt_with(&policy, &machine(2, 1000), &hogs(), &options);
+    let popped = last(&result, 0).expect("it is there");
+    assert!(popped > 0 && last(&result, 1) >= Some(popped));
+    let text = &result.dumps[0].text;
+    assert!(text.contains(&format!("u64 nr_popped = {popped}\n")), "{text}");
+    assert!(text.contains("\narena: BPF_MAP_TYPE_ARENA (33)\n"), "{text}");
+}

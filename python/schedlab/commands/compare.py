@@ -15,7 +15,7 @@ import click
 from schedlab import catalogue, user_file, values
 from schedlab.commands import options
 from schedlab.errors import SchedlabError
-from schedlab.experiment import definition, run_table, timelines, vm
+from schedlab.experiment import definition, followed, run_table, timelines, vm
 from schedlab.experiment.cells import expand
 from schedlab.experiment.making import Making, begin
 from schedlab.report import tables
@@ -52,7 +52,8 @@ LOAD_AFTER_S = 1.0
 @options.json_option
 def compare_verb(
     policies, file, workload, machines, on, kernel, cpus, deterministic, varied, parameters,
-    settings, repeat, seed, jobs, store, report_path, looked_at, scenario, quiet, as_json
+    settings, repeat, seed, jobs, store, report_path, looked_at, scenario, watch, quiet,
+    as_json
 ) -> bool:  # fmt: skip
     """Compare policies on machines and workloads.
 
@@ -69,13 +70,15 @@ def compare_verb(
     asked = definition.build(_merge(file, given))
     if report_path:
         user_file.refuse_unwritable(report_path, store)
-    elif looked_at or scenario:
-        raise SchedlabError("--timeline and --scenario are of a report", "add --report FILE.html")
+    elif looked_at or scenario or watch:
+        why = "--timeline, --scenario and --watch are of a report"
+        raise SchedlabError(why, "add --report FILE.html")
     cells = expand(asked)
-    wish = timelines.Wish(looked_at or (), scenario or "")
+    wish = timelines.Wish(looked_at or (), scenario or "", watch)
     labels = list(dict.fromkeys(cell.policy.label for cell in cells))
     # Better before a long sweep than after it.
     wish.refuse_unknown(labels, [(cell.machine.name, cell.varied) for cell in cells])
+    followed.refuse_unknown(cells, watch)
     with Store(store) as opened:
         making = begin(asked, cells, opened, options.command())
         try:
@@ -133,7 +136,8 @@ def _tell(
         from schedlab.experiment import page
 
         shown = timelines.of_study(answer.study, lambda: making.cells, wish, note)
-        page.write(report_path, answer, shown)
+        seen = followed.of_study(answer.study, lambda: making.cells, wish)
+        page.write(report_path, answer, shown, seen)
         note(f"report: {report_path}")
     # With one digest in each cell chance played no part: no width of an interval is no certainty.
     cells = [(record.policy, record.machine, str(record.varied)) for record in making.records]

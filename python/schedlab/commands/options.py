@@ -80,6 +80,9 @@ timeline_options = together(
                  help="Draw which task ran where under these two.  [default: fastest and slowest]"),
     click.option("--scenario", metavar="MACHINE[,NAME=VALUE]",
                  help="Where to draw it: a machine and varied values.  [default: a small one]"),
+    click.option("--watch", multiple=True, metavar="EXPR",
+                 help="Draw a number of the policies' over time there, as `run --watch` follows it;"
+                      " repeatable."),
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import click
 from schedlab.bench import stored
 from schedlab.commands import options
 from schedlab.errors import BadValue, SchedlabError
-from schedlab.experiment import definition, timelines
+from schedlab.experiment import definition, followed, timelines
 from schedlab.experiment.cells import expand
 from schedlab.experiment.stored import choose_experiment
 from schedlab.report import tables
@@ -27,14 +27,14 @@ from schedlab.user_file import refuse_unwritable
               help="Which suite; the latest if there is no later experiment.")  # fmt: skip
 @options.timeline_options
 @options.json_option
-def report_verb(store, output, wanted, suite, looked_at, scenario, as_json) -> None:
+def report_verb(store, output, wanted, suite, looked_at, scenario, watch, as_json) -> None:
     """Make a page of what a store holds.
 
     Of an experiment, or of the measurements of a suite. Without --experiment or --suite it is of
     what was asked for last.
     """
     refuse_unwritable(output, store)
-    wish = timelines.Wish(looked_at or (), scenario or "")
+    wish = timelines.Wish(looked_at or (), scenario or "", watch)
     of_runs = wanted is not None or bool(wish)
     if suite is not None and of_runs:
         raise BadValue("--suite", suite, "is of measurements", "leave out what is of experiments")
@@ -64,5 +64,6 @@ def _write_page(store: Store, output: Path, wanted: str | None, wish: timelines.
     answer = answer_of(chosen.definition, chosen.command, records)
     asked = definition.of_definition(chosen.definition)
     shown = timelines.of_study(answer.study, lambda: expand(asked), wish, print_note)
-    page.write(output, answer, shown)
+    seen = followed.of_study(answer.study, lambda: expand(asked), wish)
+    page.write(output, answer, shown, seen)
     return {"report": str(output), "experiment": chosen.id, "runs": len(records)}

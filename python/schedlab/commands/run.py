@@ -86,19 +86,21 @@ def run_verb(
     if record.status == "failed":
         # The cause first: what the run did until then matters less.
         run_table.report_failures([record])
-        run_table.print_evidence(record)
+        if not record.result.get("dumps"):
+            run_table.print_evidence(record)
         run_inside.print_failure(record, dump_at)
     if as_json:
         tables.print_json(dataclasses.asdict(record))
-    # Else there is no more to say of it than why it failed.
-    elif "makespan_ns" in record.result:
-        click.echo(run_table.run_title(cell))
-        tables.print_table(run_table.run_table(record))
-        if record.result["timeline"] is not None:
-            run_table.print_timeline(record)
+    else:
+        # Without it there is no more to say of it than why it failed.
+        if "makespan_ns" in record.result:
+            click.echo(run_table.run_title(cell))
+            tables.print_table(run_table.run_table(record))
+            if record.result["timeline"] is not None:
+                run_table.print_timeline(record)
         if watched := record.result.get("watched"):
             run_inside.print_watched(watched, each=timeline)
-        if profile:
+        if profile and record.result.get("profile"):
             run_table.print_profile(record.result["profile"])
         run_inside.print_dumps(record, dump_at)
     return record.status == "failed"

@@ -6,7 +6,8 @@ metric the runs do not have is left out.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
 from markupsafe import Markup
@@ -19,6 +20,9 @@ from schedlab.report import figures, forms, pages
 from schedlab.report.figures import Looks, Point, Series
 from schedlab.statistics.estimates import Estimate, Ratio
 from schedlab.statistics.samples import by_key
+
+if TYPE_CHECKING:
+    from schedlab.experiment.followed import Followed
 
 # A workload with more kinds of requests is told without a figure for each.
 REQUEST_GROUPS_MAX = 8
@@ -33,6 +37,7 @@ def figures_of(
     looks: Looks,
     split_rows: Sequence[Mapping],
     timelines: Timelines | None,
+    followed: "Followed | None",
 ) -> dict[str, list[tuple[Panel, Markup]] | dict | None]:
     """Every figure of the page by the name it has there: lists of panels with their figures.
 
@@ -95,7 +100,26 @@ def figures_of(
         "until": forms.tick_text(timelines.until_ns),
         "figure": pages.script(timeline_figure(timelines, looks)),
     }
+    scripts["followed"] = followed and {
+        "told": followed,
+        "figures": [pages.script(figure) for figure in followed_figures(followed, looks)],
+    }
     return scripts
+
+
+def followed_figures(followed: "Followed", looks: Looks) -> Iterator[go.Figure]:
+    """A figure for each number that was followed, with a line for each policy that has it."""
+    unit, unit_ns = forms.time_unit(followed.until_ns)
+    for number in followed.numbers:
+        title, until = f"{number.expression} ({number.type})", followed.until_ns / unit_ns
+        curves = {
+            policy: [
+                (at_ns / unit_ns, value)
+                for at_ns, value in [*samples, (followed.ends_ns[policy], samples[-1][1])]
+            ]
+            for policy, samples in number.samples.items()
+        }
+        yield figures.step_figure(curves, looks, f"simulated time ({unit})", escape(title), until)
 
 
 def makespan_figures(study: Study, looks: Looks) -> Drawn:

@@ -39,7 +39,8 @@ def make_one(
     ExperimentError if the run cannot be made.
     """
     if cell.platform:
-        outcome = vm.measure_alone(cell, timeline)
+        inside = {name: how[name] for name in vm.INSIDE if how.get(name)}
+        outcome = vm.measure_alone(cell, timeline, inside)
     else:
         options = {"tell": tell, "timeline": timeline, **how}
         simulate, notes = functools.partial(sweep.simulate_cell, **options), Progress(0, "")

@@ -6,6 +6,7 @@ The numbers are those of an `Answer`, the figures those of `figures`; both fill
 
 import os
 from collections.abc import Hashable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from schedlab.experiment import verdicts
 from schedlab.experiment.answer import Answer
@@ -23,16 +24,27 @@ from schedlab.statistics.estimates import estimate
 from schedlab.statistics.samples import by_key
 from schedlab.store.runs import RunRecord, measured_on
 
+if TYPE_CHECKING:
+    from schedlab.experiment.followed import Followed
+
 WAY_OUT = "every run is kept: `schedlab report STORE -o OUT.html` makes the report of a store"
 
 
-def write(path: str | os.PathLike[str], answer: Answer, timelines: Timelines | None = None) -> None:
-    """Writes the page of an experiment, with `timelines` of a pair of its runs. Readers of `path`
-    see the old file or the whole new one. Raises SchedlabError if it cannot be written."""
-    pages.write(path, render(answer, timelines), WAY_OUT)
+def write(
+    path: str | os.PathLike[str],
+    answer: Answer,
+    timelines: Timelines | None = None,
+    followed: "Followed | None" = None,
+) -> None:
+    """Writes the page of an experiment, with `timelines` of a pair of its runs and the numbers that
+    were `followed`. Readers of `path` see the old file or the whole new one. Raises SchedlabError
+    if it cannot be written."""
+    pages.write(path, render(answer, timelines, followed), WAY_OUT)
 
 
-def render(answer: Answer, timelines: Timelines | None = None) -> str:
+def render(
+    answer: Answer, timelines: Timelines | None = None, followed: "Followed | None" = None
+) -> str:
     """The page as one HTML text; see `write`."""
     study, published = answer.study, answer.published
     looks, split_rows = figures.looks_of(study.policies), list(_split_rows(study))
@@ -59,7 +71,7 @@ def render(answer: Answer, timelines: Timelines | None = None) -> str:
         verdicts=[contrast.verdict for contrast in study.contrasts],
         verdict_words=list(estimates.Verdict),
         is_exact=all(makespan.n > 1 and makespan.sd == 0 for makespan in study.makespans),
-        **figures_of(study, answer.metrics, looks, split_rows, timelines),
+        **figures_of(study, answer.metrics, looks, split_rows, timelines, followed),
         measured_on=measured_on([*study.completed, *study.incomplete]),
         split_rows=split_rows,
         what_was_run=_what_was_run(study),

@@ -10,7 +10,7 @@ from typing import Any
 from rich.markup import escape
 
 from schedlab import values
-from schedlab.errors import BadValue, SchedlabError
+from schedlab.errors import BadValue
 from schedlab.report.forms import count_text
 from schedlab.report.tables import headed, print_table
 from schedlab.shown import print_data, print_note
@@ -25,14 +25,9 @@ SAMPLES_SHOWN_MAX = 1_000
 
 
 def asked(dump_at: Sequence[str], watch: Sequence[str], is_simulated: bool) -> dict[str, Any]:
-    """The options of `_native.simulate` for what --dump-at and --watch ask for; none for a virtual
-    machine. Raises SchedlabError for what cannot be asked for there, or is no time."""
-    if not is_simulated:
-        for option, given in (("--dump-at", dump_at), ("--watch", watch)):
-            if given:
-                why = f"{option} is for simulations: a kernel does not stop for who looks at it"
-                raise SchedlabError(why, "leave out --on vm; a kernel that ends a policy tells why")
-        return {}
+    """The options of `_native.simulate` for what --dump-at and --watch ask for. A kernel that ends
+    a policy tells its state without being asked. Raises SchedlabError for what is no time, or more
+    than there may be."""
     times = [text for text in dump_at if text.strip() != END]
     if len(times) > DUMPS_MAX:
         raise BadValue("--dump-at", times[-1], f"is one of more than {DUMPS_MAX} times")
@@ -41,8 +36,8 @@ def asked(dump_at: Sequence[str], watch: Sequence[str], is_simulated: bool) -> d
     return {
         "dump_at_ns": [values.parse_duration_ns("--dump-at", text) for text in times],
         "dump_at_end": len(times) < len(dump_at),
-        "dump_on_failure": True,
         "watch": list(watch),
+        **({"dump_on_failure": True} if is_simulated else {}),
     }
 
 

@@ -72,7 +72,7 @@ def timeline_figure(timelines: Timelines, looks: Mapping[str, Look]) -> go.Figur
         _head(figure, row, text, look.ink)
         for below, one in enumerate(run.watched, start=row + 1):
             _draw_curve(figure, below, one, (timelines.until_ns, unit_ns), look.ink)
-            _head(figure, below, escape(one["expression"]), FAINT_INK)
+            _head(figure, below, escape(f"{one['expression']} ({one['type']})"), FAINT_INK)
     style = layout("", "", 16)
     axis = style.pop("xaxis")
     style.pop("yaxis")

@@ -4,6 +4,7 @@ A run is a pure function, so what a store leaves out, because it is large, is ma
 somebody wants to look at it: only as much as fits into a figure.
 """
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from schedlab.experiment.sweep import simulate_cell
 from schedlab.store.runs import RunRecord
 
 if TYPE_CHECKING:
-    from schedlab.experiment.study import Study
+    from schedlab.experiment.study import ScenarioRuns, Study
 
 # A machine's name and what was varied there.
 Place = tuple[str, Mapping[str, object]]
@@ -28,18 +29,22 @@ FIRST_NS = 1_000_000
 LONGER_FACTOR = 4
 # The command below a figure asks for whole tenths of milliseconds, which are easily typed.
 COMMAND_STEP_NS = 100_000
+# A machine has fewer; what is beyond those of a scenario is said when it is looked at.
+ANY_CPUS = 1 << 20
 
 
 @dataclass(frozen=True)
 class Wish:
     """What a timeline is to show: labels of two policies, and MACHINE or MACHINE,NAME=VALUE...
-    Without policies it shows the fastest and the slowest, without a scenario a small one."""
+    Without policies it shows the fastest and the slowest, without a scenario a small one. `watch`
+    are numbers of the policies' to draw, as expressions."""
 
     policies: Sequence[str] = ()
     scenario: str = ""
+    watch: Sequence[str] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.policies or self.scenario)
+        return bool(self.policies or self.scenario or self.watch)
 
     def refuse_unknown(self, labels: Sequence[str], places: Sequence[Place]) -> None:
         """Raises UnknownName or BadValue for what is not in an experiment, or one policy twice."""
@@ -122,7 +127,7 @@ def of_study(
         # A file that the experiment names is gone, or no longer what it was.
         except (SchedlabError, catalogue.native().NativeError) as error:
             raise NoTimeline(f"no timeline: its runs cannot be repeated here: {error}") from error
-        return record_timelines(pair, asked)
+        return record_timelines(pair, asked, wish.watch)
     except NoTimeline as error:
         if wish:
             raise
@@ -130,8 +135,8 @@ def of_study(
         return None
 
 
-def choose(study: "Study", wish: Wish = ANY) -> RunPair:
-    """The runs to look at; raises as `of_study`."""
+def chosen_cell(study: "Study", wish: Wish = ANY) -> "ScenarioRuns":
+    """The runs of the scenario to look at; raises as `of_study`."""
     cells = [(panel, cell) for panel in study.panels for cell in panel.cells if cell.runs]
     firsts = [next(iter(cell.runs.values()))[0] for _, cell in cells]
     places = [(first.machine, first.varied) for first in firsts]
@@ -146,7 +151,12 @@ def choose(study: "Study", wish: Wish = ANY) -> RunPair:
     if not wish.scenario:
         # Few policies missing, few CPUs but more than one, then as the experiment orders them.
         cells.sort(key=lambda two: (-len(two[1].runs), two[0].nr_cpus == 1, two[0].nr_cpus or 0))
-    _, cell = cells[0]
+    return cells[0][1]
+
+
+def choose(study: "Study", wish: Wish = ANY) -> RunPair:
+    """The runs to look at; raises as `of_study`."""
+    cell = chosen_cell(study, wish)
     policies, why = wish.policies, "the policies asked for"
     if not policies:
         order = sorted(cell.makespan, key=lambda policy: cell.makespan[policy].mean)
@@ -162,21 +172,15 @@ def choose(study: "Study", wish: Wish = ANY) -> RunPair:
     return RunPair(records, why)
 
 
-def record_timelines(pair: RunPair, cells: Sequence[Cell]) -> Timelines:
-    """Simulates the beginning of both runs again, until the first of them has filled its figure.
+def record_timelines(pair: RunPair, cells: Sequence[Cell], watch: Sequence[str] = ()) -> Timelines:
+    """Simulates the beginning of both runs again, until the first of them has filled its figure;
+    below each are the numbers of `watch` that its policy has.
 
     Raises NoTimeline if `cells` no longer has these runs, because a file or schedlab itself has
     changed.
     """
-    by_key = {cell.key: cell for cell in cells}
-    for record in pair.records:
-        if record.key not in by_key:
-            raise NoTimeline(
-                f"no timeline: the run of {record.policy} was made with other files, or by another"
-                " schedlab, than are here now"
-            )
-    cells = [by_key[record.key] for record in pair.records]
-    results = [_beginning(cell) for cell in cells]
+    cells = cells_of(pair.records, cells)
+    results = [_beginning(cell, watch) for cell in cells]
     # In the order in which they began, without those that a figure cannot show.
     of_runs = [sorted(tuple(s) for s in result["timeline"] if s[1] > s[0]) for result in results]
     end_ns = max(record.result["elapsed_ns"] for record in pair.records)
@@ -189,22 +193,54 @@ def record_timelines(pair: RunPair, cells: Sequence[Cell]) -> Timelines:
             [(a, min(b, until_ns), cpu, pid) for a, b, cpu, pid in stays if a < until_ns],
             {int(pid): name for pid, name in result["timeline_names"].items()},
             record.result["makespan_ns"],
+            result.get("watched") or (),
         )
         for record, result, stays in zip(pair.records, results, of_runs, strict=True)
     ]
     first, typed_ns = pair.records[0], math.ceil(until_ns / COMMAND_STEP_NS) * COMMAND_STEP_NS
-    varied = [f"{name} = {value}" for name, value in first.varied.items()]
-    scenario = ", ".join([f"{first.workload} on {first.machine}", *varied, f"seed {first.seed}"])
     commands = [f"{cell.replay(typed_ns)} --timeline" for cell in cells]
-    return Timelines(scenario, pair.why, until_ns, until_ns == end_ns, runs, commands)
+    return Timelines(place_text(first), pair.why, until_ns, until_ns == end_ns, runs, commands)
 
 
-def _beginning(cell: Cell) -> dict:
+def cells_of(records: Sequence[RunRecord], cells: Sequence[Cell]) -> list[Cell]:
+    """The cells that runs were made of. Raises NoTimeline if one is not among `cells`, because a
+    file or schedlab itself has changed."""
+    by_key = {cell.key: cell for cell in cells}
+    for record in records:
+        if record.key not in by_key:
+            raise NoTimeline(
+                f"no timeline: the run of {record.policy} was made with other files, or by another"
+                " schedlab, than are here now"
+            )
+    return [by_key[record.key] for record in records]
+
+
+def place_text(run: RunRecord) -> str:
+    """What a run is of, but for its policy."""
+    varied = [f"{name} = {value}" for name, value in run.varied.items()]
+    return ", ".join([f"{run.workload} on {run.machine}", *varied, f"seed {run.seed}"])
+
+
+def numbers_of(cell: Cell, expressions: Sequence[str]) -> list[str]:
+    """Those of the numbers that the cell's policy has."""
+    if not expressions:
+        return []
+    native, policy = catalogue.native(), catalogue.load_policy(cell.policy.path)
+    found = []
+    for expression in expressions:
+        with contextlib.suppress(native.PolicyError):
+            policy.refuse_unknown([expression], ANY_CPUS)
+            found.append(expression)
+    return found
+
+
+def _beginning(cell: Cell, watch: Sequence[str]) -> dict:
     """The result of a run cut short once it has more stays than a figure takes."""
-    until_ns = FIRST_NS
+    until_ns, watched = FIRST_NS, numbers_of(cell, watch)
     while True:
         at_most_ns = min(until_ns, cell.until_ns or until_ns)
-        outcome = simulate_cell(replace(cell, until_ns=at_most_ns), timeline=True)
+        short = replace(cell, until_ns=at_most_ns)
+        outcome = simulate_cell(short, timeline=True, watch=watched)
         if outcome.result is None or outcome.result.get("timeline") is None:
             raise NoTimeline(f"no timeline: {outcome.fault or outcome.result['error']['message']}")
         is_over = outcome.result["status"] != "stopped" or at_most_ns < until_ns

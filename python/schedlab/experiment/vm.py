@@ -11,7 +11,7 @@ clock counts instructions all boots are equal: repetitions begin at unlike times
 import functools
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ from schedlab.report.progress import Progress
 # follow each other lie apart by the golden ratio of it, so that few of them cover it evenly.
 PHASE_SPAN_NS = 20_000_000
 PHASE_STEP_NS = 12_360_680
+# Options of `_native.simulate` that ask for what is inside a policy, which a guest has, too.
+INSIDE = ("watch", "dump_at_ns", "dump_at_end")
 QEMU_SEED_MASK = 2**32 - 1
 
 
@@ -41,6 +43,7 @@ def run_on_kernel(
     timeline: bool = False,
     prints: bool = False,
     is_policy_kept: bool = True,
+    inside: Mapping[str, Any] | None = None,
     limits: vm.Limits = play.LIMITS,
     tell_stage: Callable[[str], None] | None = None,
 ) -> tuple[dict, str]:
@@ -49,14 +52,18 @@ def run_on_kernel(
 
     A kernel that refuses or ejects the policy, panics or hangs is a result too. Once the machine is
     gone, `tell` is told that it had to be started again and, with `prints`, each line that the
-    policy printed. `is_policy_kept` is as in `vm.Policy`, but no policy is kept that failed;
-    `tell_stage` is as in `vm.Boot`. Raises SchedlabError or NativeError if no machine starts.
+    policy printed. `inside` is what to look at of the policy meanwhile, as `_native.simulate` takes
+    `watch`, `dump_at_ns` and `dump_at_end`, else None. `is_policy_kept` is as in `vm.Policy`, but
+    no policy is kept that failed; `tell_stage` is as in `vm.Boot`. Raises
+    SchedlabError or NativeError if no machine starts.
     """
     platform, policy = cell.platform, cell.policy
     record_kib_per_cpu = play.RECORD_KIB // platform.nr_cpus
     phase_ns = cell.seed * PHASE_STEP_NS % PHASE_SPAN_NS if platform.deterministic else 0
     job = play.Job(platform.deterministic, record_kib_per_cpu)
-    job.play(Path(cell.workload.path), cell.seed, cell.workload.parameters)
+    if inside and inside.get("watch"):
+        refuse_unknown_numbers(cell, inside["watch"])
+    job.play(Path(cell.workload.path), cell.seed, cell.workload.parameters, inside=inside)
     job.spec |= {"settle_ns": phase_ns, "time_limit_ns": cell.until_ns or play.PLAY_LIMIT_NS}
     loaded = None
     if policy.object:
@@ -66,12 +73,25 @@ def run_on_kernel(
         records = kernel_result.parse(list(booted))
         end = (booted.end, booted.message, booted.console)
         result = kernel_result.result_of(records, *end, until_ns=cell.until_ns, timeline=timeline)
+        if inside is not None:
+            result |= kernel_result.inside_of(records)
         booted.judge_policy(did_well=result["status"] != "failed")
     if booted.failed_start:
         tell(f"note: the machine was started again: {booted.failed_start}")
     for line in kernel_result.printed(records) if prints else ():
         tell(line)
+    for line in kernel_result.left_out(records):
+        tell(line)
     return result, booted.boot
+
+
+def refuse_unknown_numbers(cell: Cell, expressions: Sequence[str]) -> None:
+    """Raises SchedlabError or PolicyError for what cannot be followed in this cell's machine."""
+    if not cell.policy.object:
+        why = f"--watch {expressions[0]}: the kernel's own scheduler shows none of its numbers"
+        raise SchedlabError(why, "name a policy, or leave out --watch")
+    policy = catalogue.load_policy(cell.policy.path)
+    policy.refuse_unknown(list(expressions), cell.platform.nr_cpus)
 
 
 def measure_cell(cell: Cell, is_alone: bool = False, **options: Any) -> sweep.Outcome:
@@ -92,12 +112,16 @@ def measure_cell(cell: Cell, is_alone: bool = False, **options: Any) -> sweep.Ou
     return sweep.outcome_of(make)
 
 
-def measure_alone(cell: Cell, timeline: bool) -> sweep.Outcome:
-    """Makes the run of one cell in this process, as a policy can end only its machine, and draws
-    how far that is. Raises ExperimentError if the run cannot be made."""
+def measure_alone(
+    cell: Cell, timeline: bool, inside: Mapping[str, Any] | None = None
+) -> sweep.Outcome:
+    """Makes the run of one cell in this process, as a policy can end only its machine, looks
+    `inside` as in `run_on_kernel`, and draws how far that is. Raises ExperimentError if the run
+    cannot be made."""
     with Progress(0, "") as progress:
         tell = functools.partial(tell_stage, progress, f"Linux {cell.platform.kernel.release}")
-        outcome = measure_cell(cell, is_alone=True, timeline=timeline, prints=True, tell_stage=tell)
+        options = {"timeline": timeline, "prints": True, "inside": inside, "tell_stage": tell}
+        outcome = measure_cell(cell, is_alone=True, **options)
         for note in outcome.notes:
             progress.tell(note)
     return sweep.refuse_fault(outcome)

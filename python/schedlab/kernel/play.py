@@ -34,12 +34,15 @@ class Job:
         seed: int,
         parameters: Mapping[str, str] | None = None,
         folder: str = "",
+        inside: Mapping[str, Any] | None = None,
     ) -> None:
         """Adds a play of a workload's file, with `parameters` in place of its defaults. Where a job
-        plays several files, `folder` is a directory of the guest for this one."""
+        plays several files, `folder` is a directory of the guest for this one. `inside` is what to
+        look at of the policy meanwhile."""
         path = f"{folder}/{workload.name}"
         self.files[path] = workload.read_bytes()
         given = {} if parameters is None else {"set": dict(parameters)}
+        given |= {"inside": dict(inside)} if inside else {}
         given["record_kib_per_cpu"] = self.record_kib_per_cpu
         self.add("play", workload=path, seed=seed, counts_instructions=self.deterministic, **given)
 

@@ -63,6 +63,46 @@ def result_of(
     return {**result, "restarts": nr_restarts} if nr_restarts else result
 
 
+def inside_of(records: Sequence[Mapping]) -> dict:
+    """What was seen of the policy meanwhile: `watched` and `dumps` as a simulation's result has
+    them, as far as there are any. Times count from the workload's time 0, if it was played."""
+    played = next((one["played"] for one in records if one["record"] == "played"), {})
+    start_ns, end_ns = played.get("start_at_monotonic_ns", 0), played.get("elapsed_ns", 0)
+
+    def seen(number: Mapping) -> dict:
+        samples = [
+            [min(max(0, at_ns - start_ns), end_ns), value] for at_ns, value in number["samples"]
+        ]
+        return {"expression": number["expression"], "type": number["type"], "samples": samples}
+
+    def dumped(dump: Mapping) -> dict:
+        at_ns = dump["asked_at_ns"]
+        at_ns = max(0, dump["at_ns"] - start_ns) if at_ns is None and start_ns else at_ns
+        return {"at_ns": at_ns or 0, "text": dump["text"]}
+
+    told = {
+        "watched": [seen(one) for one in _followed(records)],
+        "dumps": [dumped(record) for record in records if record["record"] == "dumped"],
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def left_out(records: Sequence[Mapping]) -> list[str]:
+    """What was seen of numbers and is not told, a line each."""
+    return [
+        f"note: {one['nr_left_out']} more changes of {one['expression']} are left out: --until"
+        " makes a run shorter"
+        for one in _followed(records)
+        if one["nr_left_out"]
+    ]
+
+
+def _followed(records: Sequence[Mapping]) -> Iterator[Mapping]:
+    for record in records:
+        if record["record"] == "watched":
+            yield from record["numbers"]
+
+
 def printed(records: Sequence[Mapping]) -> list[str]:
     """What policies printed (`bpf_printk`), a line each, and that there was more if there was."""
     lines = []

@@ -263,6 +263,27 @@ class Comparison(Paged):
         drawn = {panel.name: figure for panel, figure in makespan_figures(self.study, looks)}
         return chosen_figure("machine", machine, drawn)
 
+    def watched(self, *expressions: str, scenario: str = "") -> pandas.DataFrame:
+        """What numbers inside the policies were over time, of one run of each policy that has them,
+        which is simulated again; see `simulate` for expressions.
+
+        `scenario` says where, as in "osdl-2,groups=25"; by default in a small one. Columns are
+        policy, expression, at_ns and value, NaN where there was none; of a number that changes very
+        often, not every change. Raises SchedlabError if no policy has it.
+        """
+        from schedlab.experiment import followed, timelines
+
+        wish = timelines.Wish(scenario=scenario, watch=expressions)
+        if (seen := followed.of_study(self.study, lambda: expand(self.asked), wish)) is None:
+            raise SchedlabError("no number was named", 'comparison.watched("NAME")')
+        rows = [
+            (policy, number.expression, at_ns, value)
+            for number in seen.numbers
+            for policy, samples in number.samples.items()
+            for at_ns, value in samples
+        ]
+        return frame_of(rows, ["policy", "expression", "at_ns", "value"])
+
     def _write_page(self, path: Path) -> None:
         from schedlab.experiment import page, timelines
 

@@ -99,6 +99,7 @@ def play(
     tunables: Tunables | None = None,
     until: str | None = None,
     timeline: bool = False,
+    watch: Sequence[str] = (),
     **parameters: Any,
 ) -> Run:
     """Runs one policy once on a real kernel in a virtual machine, `on` what `vm` gives.
@@ -110,7 +111,8 @@ def play(
     if not isinstance(on, VmChoice) or len(on.cpus) != 1:
         raise BadValue("on", on, "is not one virtual machine", "give vm(cpus=2)")
     asked = {"policies": [policy], "workload": workload, "vm": on, "seed": seed}
-    return _one_run(asked | {"set": tunables, "until": until, "with": parameters}, timeline)
+    asked |= {"set": tunables, "until": until, "with": parameters}
+    return _one_run(asked, timeline, watch=listed(watch))
 
 
 def _one_run(given: Mapping[str, Any], timeline: bool, **how: Any) -> Run:

@@ -206,6 +206,29 @@ def ecdf_figure(curves: Mapping[str, Curve], looks: Looks, x_title: str, y_title
     return figure.update_yaxes(range=[0, 102], tickvals=[0, 25, 50, 75, 90, 100])
 
 
+def step_figure(
+    curves: Mapping[str, Sequence[tuple[float, float | None]]],
+    looks: Looks,
+    x_title: str,
+    y_title: str,
+    x_max: float,
+) -> go.Figure:
+    """A number of each policy over time, which keeps its value up to the next point, and from the
+    last one on to its policy's end; None is a gap. Points are x and value, in order of x."""
+    figure = _with_legend(x_title, y_title)
+    for place, (name, points) in enumerate(curves.items()):
+        look = looks[name]
+        width = _LINE_WIDTHS_PX[min(place, len(_LINE_WIDTHS_PX) - 1)]
+        figure.add_scatter(
+            name=f"{look.glyph} {label(name)}", mode="lines",
+            x=[x for x, _ in points], y=[y for _, y in points],
+            line={"color": look.colour, "width": width, "dash": look.dash, "shape": "hv"},
+            hovertemplate="%{y:,} from %{x:.6~g}<extra>" + escape(name) + "</extra>",
+        )  # fmt: skip
+    figure.update_xaxes(range=[0, x_max])
+    return figure.update_yaxes(exponentformat="SI", separatethousands=True, nticks=6)
+
+
 def grouped_figure(
     series: Series, looks: Looks, x_title: str, y_title: str, about_zero: bool = False
 ) -> go.Figure:

@@ -140,6 +140,11 @@ impl Play {
         }
     }
 
+    /// Whether it is known that this start counts.
+    pub fn start_counts(&self) -> bool {
+        self.start.load(SeqCst) == Start::Counts as u32
+    }
+
     /// Whether this start is known to be none.
     pub fn start_is_missed(&self) -> bool {
         self.start.load(SeqCst) == Start::Missed as u32

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use benchmarks::{Class, Options, Pace};
+use benchmarks::{Beside, Class, Options, Pace};
 
 use super::init;
 use crate::job;
@@ -11,15 +11,16 @@ use crate::records::{Play, Record};
 use crate::trace::record_play;
 
 /// Plays, and gives the record of it, which is an error if it could not be played. `interrupted`
-/// has so long for `loading` a policy, for these tasks alone, while all wait for their start.
+/// has so long for `loading` a policy, for these tasks alone, while all wait for their start; what
+/// is to run `beside` the play runs until it is over.
 pub(super) fn play(
     index: usize,
     request: &job::Play,
     limit: Option<Duration>,
-    loading: Option<Duration>,
+    (loading, beside): (Option<Duration>, Option<Beside<'_>>),
     interrupted: &mut dyn FnMut() -> bool,
 ) -> Record {
-    match played(index, request, limit, loading, interrupted) {
+    match played(index, request, limit, (loading, beside), interrupted) {
         Ok(play) => Record::Played(Box::new(play)),
         Err(error) => {
             let path = request.workload.display();
@@ -32,7 +33,7 @@ fn played(
     index: usize,
     request: &job::Play,
     limit: Option<Duration>,
-    loading: Option<Duration>,
+    (loading, beside): (Option<Duration>, Option<Beside<'_>>),
     interrupted: &mut dyn FnMut() -> bool,
 ) -> Result<Play, Box<dyn Error>> {
     let workload = scenario::load_workload(&request.workload, &request.set)?;
@@ -41,9 +42,9 @@ fn played(
     }
     let options = options(request, limit, loading);
     let (played, schedule) = match request.record_kib_per_cpu {
-        0 => (benchmarks::play(&workload, &options, interrupted)?, None),
+        0 => (benchmarks::play_beside(&workload, &options, interrupted, beside)?, None),
         kib => {
-            let (played, schedule) = record_play(&workload, &options, kib, interrupted)?;
+            let (played, schedule) = record_play(&workload, &options, kib, interrupted, beside)?;
             (played, Some(schedule))
         }
     };

@@ -1,7 +1,7 @@
 //! A play and its recording, as one.
 
 use super::{Recorder, Schedule, TraceError};
-use benchmarks::{Options, PlayError, Played, play};
+use benchmarks::{Beside, Options, PlayError, Played, play_beside};
 use scenario::workload::Workload;
 
 /// Why there is no recorded play.
@@ -15,7 +15,7 @@ pub enum RecordError {
     Trace(#[from] TraceError),
 }
 
-/// Plays `workload` as [`benchmarks::play`] does and records it into buffers of `kib_per_cpu` KiB.
+/// Plays `workload` as [`play_beside`] does and records it into buffers of `kib_per_cpu` KiB.
 ///
 /// The schedule reaches from the workload's time 0 to the last event if all tasks ended, so that
 /// their exits are in it, else to the end of the play.
@@ -27,9 +27,10 @@ pub fn record_play(
     options: &Options,
     kib_per_cpu: u32,
     interrupted: &mut dyn FnMut() -> bool,
+    beside: Option<Beside<'_>>,
 ) -> Result<(Played, Schedule), RecordError> {
     let recorder = Recorder::start(kib_per_cpu)?;
-    let played = play(workload, options, interrupted)?;
+    let played = play_beside(workload, options, interrupted, beside)?;
     let trace = recorder.stop()?;
     let numbers = played.tasks.iter().map(|task| (task.tid, task.number)).collect();
     let start_at_ns = played.start_at_monotonic_ns;

@@ -1,10 +1,12 @@
-//! What a policy knows: its variables and maps, by the types that its object describes.
+//! What a policy knows: its variables and maps, as they are in this machine's memory.
 
-use super::{Dumping, LISTED_MAX, more};
+use super::Dumping;
 use crate::core::Core;
 use crate::linked::Linked;
 use crate::place::TaskId;
-use bytecode::{Btf, Key, Memory, Type, kind, map_kind_name};
+use bytecode::{Key, kind};
+use policy::inside::{Entry, Label, Values, dsq_name, state_lines};
+use std::borrow::Cow;
 
 /// What a policy is called that has no name of its own.
 const UNNAMED: &str = "policy";
@@ -20,137 +22,72 @@ impl Core<'_> {
         }
     }
 
-    /// What the policy calls the number of a queue: an enumerator of its own that says so.
+    /// What the policy calls the number of a queue.
     pub(super) fn dsq_name(&self, id: u64) -> Option<String> {
-        let btf = &self.policy.code()?.object.btf;
-        let enumerators = btf.types().filter_map(|(_, of)| match of {
-            Type::Enumeration { values, .. } => Some(values),
-            _ => None,
-        });
-        let is_name = |name: &str| name.contains("DSQ") && !name.starts_with("SCX_");
-        let named =
-            enumerators.flatten().find(|(name, value)| is_name(name) && *value as u64 == id);
-        named.map(|(name, _)| name.clone())
+        dsq_name(&self.policy.code()?.object, id)
     }
 
     pub(super) fn dump_policy(&self, dumping: &mut Dumping) {
         let Some(linked) = self.policy.code() else { return };
-        self.dump_variables(dumping, linked);
-        if linked.object.maps.is_empty() {
-            return;
-        }
-        dumping.heading("Maps");
-        for (number, map) in linked.object.maps.iter().enumerate() {
-            let (kind, btf) = (map_kind_name(map.kind), &linked.object.btf);
-            let types = [map.key_type, map.value_type].map(|of| match of {
-                0 => "?".to_owned(),
-                of => btf.declaration(of, ""),
-            });
-            let types = if map.key_type == 0 { types[1].clone() } else { types.join(" -> ") };
-            let nr = self.policy.maps.nr_entries(number);
-            let nr = nr.map(|nr| format!(", {nr} of {}", map.entries_max)).unwrap_or_default();
-            dumping.lines([String::new(), format!("{}: {kind}{nr}, {types}", map.name)]);
-            match map.kind {
-                kind::TASK_STORAGE => self.dump_storage(dumping, linked, number),
-                _ => self.dump_entries(dumping, linked, number),
-            }
-        }
+        dumping.lines(state_lines(&linked.object, &InMemory { core: self, linked }));
+    }
+}
+
+struct InMemory<'a, 'run> {
+    core: &'a Core<'run>,
+    linked: &'a Linked,
+}
+
+impl InMemory<'_, '_> {
+    fn bytes(&self, address: u64, bytes: u64) -> Option<Cow<'_, [u8]>> {
+        self.linked.machine.memory().shown(address, bytes).map(Cow::Borrowed)
     }
 
-    fn dump_variables(&self, dumping: &mut Dumping, linked: &Linked) {
-        dumping.heading("Variables");
-        for (section, &begin) in linked.object.data.iter().zip(&linked.data) {
-            // Texts of messages, and what the kernel's configuration says, are no state.
-            if section.name.starts_with(".rodata.") || section.name == ".kconfig" {
-                continue;
-            }
-            for (name, variable) in &section.variables {
-                let is_hidden = name.split('.').any(|part| part.starts_with("__"));
-                if is_hidden || name == "_license" || variable.of == 0 {
-                    continue;
-                }
-                let declaration = linked.object.btf.declaration(variable.of, name);
-                let address = begin + variable.offset;
-                let what = (variable.of, address, variable.bytes);
-                dumping.line(&self.value_line(linked, &declaration, what));
-            }
-        }
+    /// What is stored for tasks.
+    fn stored(&self, map: usize) -> impl Iterator<Item = Entry<'_>> {
+        let (core, view) = (self.core, self.core.policy.maps.view(map));
+        (0..core.tasks.len() as TaskId).filter_map(move |task| {
+            let address = core.tasks.seen(task).storage[view.index as usize];
+            let label = || Label::Owner(core.tasks.label(task));
+            let value = || self.bytes(address, view.value_size.into());
+            (address != 0).then(|| Entry { label: label(), cpu: None, value: value() })
+        })
+    }
+}
+
+impl Values for InMemory<'_, '_> {
+    fn variable(&self, section: usize, offset: u64, bytes: u64) -> Option<Cow<'_, [u8]>> {
+        self.bytes(self.linked.data[section] + offset, bytes)
     }
 
-    /// `label = value`, in lines.
-    fn value_line(
-        &self,
-        linked: &Linked,
-        label: &str,
-        (of, address, bytes): (u32, u64, u64),
-    ) -> String {
-        let label = format!("{label} = ");
-        let memory = linked.machine.memory();
-        let Some(bytes) = memory.bytes(address, bytes) else { return label + "?" };
-        let name_of = |address: u64| {
-            let task = self.visible.task_number(address)?;
-            Some(self.tasks.label(task as TaskId))
+    fn nr_entries(&self, map: usize) -> Option<u64> {
+        self.core.policy.maps.nr_entries(map)
+    }
+
+    fn entries(&self, map: usize) -> Box<dyn Iterator<Item = Entry<'_>> + '_> {
+        if self.linked.object.maps[map].kind == kind::TASK_STORAGE {
+            return Box::new(self.stored(map));
+        }
+        let view = self.core.policy.maps.view(map);
+        let (stride, bytes) = (view.cpu_stride, u64::from(view.value_size));
+        let nr_copies = if stride > 0 { self.core.cpus.len() } else { 1 };
+        let copies = move |(key, begin): (Key<'_>, u64)| {
+            let label = match key {
+                Key::Number(number) => Label::Number(number),
+                Key::Bytes(bytes) => Label::Bytes(bytes.to_vec().into()),
+                Key::Next => Label::Next,
+            };
+            (0..nr_copies).map(move |cpu| Entry {
+                label: label.clone(),
+                cpu: (nr_copies > 1).then_some(cpu),
+                value: self.bytes(begin + cpu as u64 * stride, bytes),
+            })
         };
-        let indent = label.len() - label.trim_start().len();
-        let place = (label.len(), indent / 4);
-        label.clone() + &linked.object.btf.value_text(of, bytes, place, &name_of)
+        Box::new(self.core.policy.maps.entries(map).flat_map(copies))
     }
 
-    fn dump_storage(&self, dumping: &mut Dumping, linked: &Linked, number: usize) {
-        let (map, view) = (&linked.object.maps[number], self.policy.maps.view(number));
-        let mut count = 0;
-        for task in 0..self.tasks.len() as TaskId {
-            let address = self.tasks.seen(task).storage[view.index as usize];
-            if address == 0 {
-                continue;
-            }
-            count += 1;
-            if count <= LISTED_MAX {
-                let label = format!("    [{}]", self.tasks.label(task));
-                let what = (map.value_type, address, view.value_size.into());
-                dumping.line(&self.value_line(linked, &label, what));
-            }
-        }
-        dumping.lines(more(count));
-    }
-
-    /// Entries of any other map; those whose value is 0 are left out where all keys have one.
-    fn dump_entries(&self, dumping: &mut Dumping, linked: &Linked, number: usize) {
-        let (map, view) = (&linked.object.maps[number], self.policy.maps.view(number));
-        for &(key, inner) in map.inner.iter().take(LISTED_MAX) {
-            dumping.line(&format!("    [{key}] = {}", linked.object.maps[inner].name));
-        }
-        let (memory, bytes) = (linked.machine.memory(), u64::from(view.value_size));
-        let nr_copies = if view.cpu_stride > 0 { self.cpus.len() as u64 } else { 1 };
-        let mut count = 0;
-        for (key, begin) in self.policy.maps.entries(number) {
-            let key_text = key_text(&linked.object.btf, map.key_type, key);
-            for cpu in 0..nr_copies {
-                let address = begin + cpu * view.cpu_stride;
-                if matches!(key, Key::Number(_)) && is_zero(memory, address, bytes) {
-                    continue;
-                }
-                count += 1;
-                if count > LISTED_MAX {
-                    continue;
-                }
-                let of_cpu = if nr_copies > 1 { format!(" CPU {cpu}") } else { String::new() };
-                let label = format!("    {key_text}{of_cpu}");
-                dumping.line(&self.value_line(linked, &label, (map.value_type, address, bytes)));
-            }
-        }
-        dumping.lines(more(count));
-    }
-}
-
-fn is_zero(memory: &Memory, address: u64, bytes: u64) -> bool {
-    memory.bytes(address, bytes).is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0))
-}
-
-fn key_text(btf: &Btf, of: u32, key: Key<'_>) -> String {
-    match key {
-        Key::Number(number) => format!("[{number}]"),
-        Key::Bytes(bytes) => format!("[{}]", btf.value_text(of, bytes, (0, 0), &|_| None)),
-        Key::Next => "-".to_owned(),
+    fn name_of(&self, address: u64) -> Option<String> {
+        let task = self.core.visible.task_number(address)?;
+        Some(self.core.tasks.label(task as TaskId))
     }
 }
