@@ -15,6 +15,7 @@ import cached_kernels
 import pytest
 import schedlab as sl
 from schedlab.errors import SchedlabError
+from schedlab.kernel import result as kernel_result
 
 HERE = Path(__file__).resolve().parent
 POLICY = str(HERE.parent / "interface" / "dumps.bpf.c")
@@ -161,6 +162,27 @@ def test_a_kernel_is_looked_into_as_a_simulation_is(in_kernel):
     # Of the second task, as in a simulation; when it is gone, there is no such value.
     *wakeups, gone = [number for _, number in watched["task_states[2].wakeups"]["samples"]]
     assert gone is None and wakeups[-1] > 5
+
+
+def test_what_a_guest_saw_counts_from_the_plays_beginning():
+    number = {"expression": "a", "type": "u64", "nr_left_out": 0}
+    number["samples"] = [[90, None], [105, 1], [160, -(2**63)], [999, None]]
+    played = {"record": "played", "played": {"start_at_monotonic_ns": 100, "elapsed_ns": 70}}
+    dumps = [
+        {"record": "dumped", "asked_at_ns": asked, "at_ns": at_ns, "text": "s"}
+        for asked, at_ns in [(20, 125), (None, 190)]
+    ]
+    seen = kernel_result.inside_of([{"record": "watched", "numbers": [number]}, *dumps, played])
+    samples = [[0, None], [5, 1], [60, -(2**63)], [70, None]]
+    assert seen["watched"] == [{"expression": "a", "type": "u64", "samples": samples}]
+    assert [dump["at_ns"] for dump in seen["dumps"]] == [20, 90]
+    # Of a policy that was ejected before its play began.
+    [dump] = kernel_result.inside_of(dumps[1:])["dumps"]
+    assert dump["at_ns"] == 0
+    assert kernel_result.inside_of([]) == {}
+    more = number | {"nr_left_out": 7}
+    [note] = kernel_result.left_out([{"record": "watched", "numbers": [number, more]}])
+    assert note.startswith("note: 7 more changes of a are left out")
 
 
 def test_a_time_behind_the_end_is_told(command):
