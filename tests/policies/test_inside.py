@@ -10,11 +10,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import cached_kernels
 import pytest
 import schedlab as sl
 from schedlab.errors import SchedlabError
+from schedlab.experiment import run_inside
 from schedlab.kernel import result as kernel_result
 
 HERE = Path(__file__).resolve().parent
@@ -183,6 +185,20 @@ def test_what_a_guest_saw_counts_from_the_plays_beginning():
     more = number | {"nr_left_out": 7}
     [note] = kernel_result.left_out([{"record": "watched", "numbers": [number, more]}])
     assert note.startswith("note: 7 more changes of a are left out")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "told"),
+    [("completed", None, 2), ("failed", "ejected", 1), ("failed", "time_limit", 2)],
+)
+def test_of_a_kernel_only_an_ejection_has_a_state_of_its_own(capsys, status, kind, told):
+    dumps = [{"at_ns": 20_000_000, "text": "first\n"}, {"at_ns": 0, "text": "last\n\nof it\n"}]
+    result = {"error": kind and {"kind": kind}, "dumps": dumps}
+    record = SimpleNamespace(status=status, measured_on="Linux", result=result)
+    run_inside.print_failure(record, ["20ms"])
+    assert capsys.readouterr().err == "| of it\n" * (told == 1)
+    run_inside.print_dumps(record, ["20ms"])
+    assert len(re.findall("first|last", capsys.readouterr().out)) == told
 
 
 def test_a_time_behind_the_end_is_told(command):

@@ -75,8 +75,8 @@ def _is_end_asked(dump_at: Sequence[str]) -> bool:
 
 def _of_failure(record: RunRecord) -> list[Mapping[str, Any]]:
     # A kernel has one of what it ejected; other ends of its machine have none of their own.
-    is_told = not record.measured_on or record.result["error"]["kind"] == "ejected"
-    dumps = record.result.get("dumps") or []
+    error, dumps = record.result.get("error") or {}, record.result.get("dumps") or []
+    is_told = not record.measured_on or error.get("kind") == "ejected"
     return dumps[-1:] if record.status == "failed" and is_told else []
 
 
