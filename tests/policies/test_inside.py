@@ -10,11 +10,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import cached_kernels
 import pytest
 import schedlab as sl
 from schedlab.errors import SchedlabError
+from schedlab.experiment import run_inside
+from schedlab.kernel import result as kernel_result
 
 HERE = Path(__file__).resolve().parent
 POLICY = str(HERE.parent / "interface" / "dumps.bpf.c")
@@ -161,6 +164,41 @@ def test_a_kernel_is_looked_into_as_a_simulation_is(in_kernel):
     # Of the second task, as in a simulation; when it is gone, there is no such value.
     *wakeups, gone = [number for _, number in watched["task_states[2].wakeups"]["samples"]]
     assert gone is None and wakeups[-1] > 5
+
+
+def test_what_a_guest_saw_counts_from_the_plays_beginning():
+    number = {"expression": "a", "type": "u64", "nr_left_out": 0}
+    number["samples"] = [[90, None], [105, 1], [160, -(2**63)], [999, None]]
+    played = {"record": "played", "played": {"start_at_monotonic_ns": 100, "elapsed_ns": 70}}
+    dumps = [
+        {"record": "dumped", "asked_at_ns": asked, "at_ns": at_ns, "text": "s"}
+        for asked, at_ns in [(20, 125), (None, 190)]
+    ]
+    seen = kernel_result.inside_of([{"record": "watched", "numbers": [number]}, *dumps, played])
+    samples = [[0, None], [5, 1], [60, -(2**63)], [70, None]]
+    assert seen["watched"] == [{"expression": "a", "type": "u64", "samples": samples}]
+    assert [dump["at_ns"] for dump in seen["dumps"]] == [20, 90]
+    # Of a policy that was ejected before its play began.
+    [dump] = kernel_result.inside_of(dumps[1:])["dumps"]
+    assert dump["at_ns"] == 0
+    assert kernel_result.inside_of([]) == {}
+    more = number | {"nr_left_out": 7}
+    [note] = kernel_result.left_out([{"record": "watched", "numbers": [number, more]}])
+    assert note.startswith("note: 7 more changes of a are left out")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "told"),
+    [("completed", None, 2), ("failed", "ejected", 1), ("failed", "time_limit", 2)],
+)
+def test_of_a_kernel_only_an_ejection_has_a_state_of_its_own(capsys, status, kind, told):
+    dumps = [{"at_ns": 20_000_000, "text": "first\n"}, {"at_ns": 0, "text": "last\n\nof it\n"}]
+    result = {"error": kind and {"kind": kind}, "dumps": dumps}
+    record = SimpleNamespace(status=status, measured_on="Linux", result=result)
+    run_inside.print_failure(record, ["20ms"])
+    assert capsys.readouterr().err == "| of it\n" * (told == 1)
+    run_inside.print_dumps(record, ["20ms"])
+    assert len(re.findall("first|last", capsys.readouterr().out)) == told
 
 
 def test_a_time_behind_the_end_is_told(command):

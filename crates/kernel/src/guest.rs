@@ -345,12 +345,16 @@ impl Run<'_> {
         };
         let look = looker.as_ref().map(|looker| |playing: &Playing<'_>| looker.look(playing));
         let beside = look.as_ref().map(|look| look as Beside<'_>);
-        let mut stop = || self.is_told_to_stop();
+        let mut stop = || {
+            let has_ended = self.policy.as_ref().is_some_and(|policy| policy.exit().is_some());
+            looker.iter().filter(|_| has_ended).for_each(Looker::end);
+            self.is_told_to_stop()
+        };
         let record = play::play(index, play, limit, (None, beside), &mut stop);
         let succeeded = matches!(record, Record::Played(_));
         self.port.send(&record);
-        let goes_on = self.policy.as_ref().is_some_and(|policy| policy.exit().is_none());
-        for record in looker.into_iter().flat_map(|looker| looker.records(goes_on)) {
+        let policy = self.policy.as_ref().filter(|policy| policy.exit().is_none());
+        for record in looker.into_iter().flat_map(|looker| looker.records(policy)) {
             self.port.send(&record);
         }
         succeeded

@@ -187,3 +187,21 @@ fn variables_of_an_arena_are_shown_and_followed() {
     assert!(text.contains(&format!("u64 nr_popped = {popped}\n")), "{text}");
     assert!(text.contains("\narena: BPF_MAP_TYPE_ARENA (33)\n"), "{text}");
 }
+
+#[test]
+fn a_map_that_says_only_how_large_its_values_are_has_numbers() {
+    let text = std::fs::read_to_string(root().join("tests/interface/dumps.bpf.c")).expect("there");
+    let sizes = "__uint(key_size, 4);\n\t__uint(value_size, 8);\n} switches";
+    let text = text.replace("__type(key, u32);\n\t__type(value, u64);\n} switches", sizes);
+    let options = watching(&["switches[0][1]", "by_cpu[1]"]);
+    let options = Options { dumps: dumped(&[], true), until_ns: Some(40 * MS), ..options };
+    let result = attempt_with(&compile_text(&text), &machine(2, 1000), &hogs(), &options);
+    let number = last(&result, 0).expect("it is there");
+    assert!(number > 0 && last(&result, 1) == Some(number));
+    let text = &result.dumps[0].text;
+    let entry = "\nswitches: BPF_MAP_TYPE_PERCPU_ARRAY (6), 2 of 2\n    [0] CPU 0 = ";
+    assert!(
+        text.contains(entry) && text.contains(&format!("\n    [0] CPU 1 = {number}\n")),
+        "{text}"
+    );
+}

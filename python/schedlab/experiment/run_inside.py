@@ -74,8 +74,10 @@ def _is_end_asked(dump_at: Sequence[str]) -> bool:
 
 
 def _of_failure(record: RunRecord) -> list[Mapping[str, Any]]:
-    dumps = record.result.get("dumps") or []
-    return dumps[-1:] if record.status == "failed" else []
+    # A kernel has one of what it ejected; other ends of its machine have none of their own.
+    error, dumps = record.result.get("error") or {}, record.result.get("dumps") or []
+    is_told = not record.measured_on or error.get("kind") == "ejected"
+    return dumps[-1:] if record.status == "failed" and is_told else []
 
 
 def print_watched(watched: Sequence[Mapping[str, Any]], each: bool) -> None:

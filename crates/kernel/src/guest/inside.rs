@@ -4,6 +4,7 @@
 //! between is missed; a state is several moments that follow each other: first the kernel's own
 //! dump, which stops one CPU after the other, then variables and maps.
 
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
@@ -33,6 +34,8 @@ pub(super) struct Looker {
     numbers: Vec<Number>,
     debug_dump: Option<DebugDump>,
     seen: Mutex<Seen>,
+    /// Whether the policy that it looks into has ended.
+    has_ended: AtomicBool,
 }
 
 /// What was seen so far.
@@ -50,8 +53,8 @@ impl Looker {
     ///
     /// What is not there, or why nobody can look.
     pub fn new(asked: &job::Inside, policy: &LoadedPolicy) -> Result<Looker, String> {
+        let inside = inside_of(policy)?;
         let nr_cpus = super::online_cpus() as usize;
-        let inside = policy.inside(nr_cpus)?;
         let find = |expression: &String| find_number(&inside.object, expression, nr_cpus);
         let numbers: Vec<Number> = asked.watch.iter().map(find).collect::<Result<_, _>>()?;
         let debug_dump = asked.has_dumps().then(DebugDump::begin).transpose()?;
@@ -62,10 +65,16 @@ impl Looker {
             nr_left_out: 0,
         });
         let seen = Mutex::new(Seen { watched: watched.collect(), ..Seen::default() });
-        Ok(Looker { asked: asked.clone(), inside, numbers, debug_dump, seen })
+        let has_ended = AtomicBool::new(false);
+        Ok(Looker { asked: asked.clone(), inside, numbers, debug_dump, seen, has_ended })
     }
 
-    /// Looks until the play is over.
+    /// Looks no more: the policy has ended, and another one may come to where its variables are.
+    pub fn end(&self) {
+        self.has_ended.store(true, SeqCst);
+    }
+
+    /// Looks until the play or the policy is over.
     pub fn look(&self, playing: &Playing<'_>) {
         let start_at_ns = loop {
             match playing.start_at_ns() {
@@ -84,12 +93,15 @@ impl Looker {
         loop {
             let dump_at_ns = times.peek().map_or(u64::MAX, |at_ns| start_at_ns + at_ns);
             sleep_until(dump_at_ns.min(look_at_ns), playing);
+            if self.has_ended.load(SeqCst) {
+                return;
+            }
             if playing.is_over() {
                 return self.sample(&mut seen.watched, playing);
             }
             let now_ns = uptime_ns();
             if let Some(asked_ns) = times.next_if(|&at_ns| start_at_ns + at_ns <= now_ns) {
-                seen.dumped.push(self.dump(Some(asked_ns), Some(start_at_ns)));
+                seen.dumped.push(self.dump(&self.inside, Some(asked_ns), start_at_ns));
             }
             if now_ns >= look_at_ns {
                 self.sample(&mut seen.watched, playing);
@@ -121,25 +133,29 @@ impl Looker {
         }
     }
 
-    fn dump(&self, asked_at_ns: Option<u64>, start_at_ns: Option<u64>) -> Dumped {
+    fn dump(&self, inside: &Inside, asked_at_ns: Option<u64>, start_at_ns: u64) -> Dumped {
         let at_ns = uptime_ns();
         let debug_dump = self.debug_dump.as_ref().expect("there is one where dumps are asked for");
         debug_dump.make();
         // First what goes on changing.
-        let state = state_lines(&self.inside.object, &self.inside);
+        let state = state_lines(&inside.object, inside);
         let kernels = debug_dump::taken();
         debug_dump.clear();
-        let in_play_ns = at_ns.saturating_sub(start_at_ns.unwrap_or(at_ns));
-        let lines = in_form(&kernels, &self.inside.object, Some(in_play_ns));
+        let in_play_ns = at_ns.saturating_sub(start_at_ns);
+        let lines = in_form(&kernels, &inside.object, Some(in_play_ns));
         Dumped { asked_at_ns, at_ns, text: text(lines, state) }
     }
 
-    /// What was seen until the play was over; `goes_on` says whether the policy still schedules.
-    pub fn records(self, goes_on: bool) -> Vec<Record> {
+    /// What was seen until the play was over; `policy` is the one that still schedules.
+    pub fn records(self, policy: Option<&LoadedPolicy>) -> Vec<Record> {
         let mut seen =
             std::mem::take(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner));
-        if self.asked.dump_at_end && goes_on {
-            seen.dumped.push(self.dump(None, seen.start_at_ns));
+        // It may have been loaded again.
+        if self.asked.dump_at_end
+            && let Some(start_at_ns) = seen.start_at_ns
+            && let Some(inside) = policy.and_then(|policy| inside_of(policy).ok())
+        {
+            seen.dumped.push(self.dump(&inside, None, start_at_ns));
         }
         let mut records: Vec<Record> = seen.dumped.into_iter().map(Record::Dumped).collect();
         if !seen.watched.is_empty() {
@@ -149,9 +165,13 @@ impl Looker {
     }
 }
 
+fn inside_of(policy: &LoadedPolicy) -> Result<Inside, String> {
+    policy.inside(super::online_cpus() as usize)
+}
+
 /// The state of a policy that has ended, of which the kernel said this.
 pub(super) fn state_at_end(policy: &LoadedPolicy, kernels: &str) -> Option<Dumped> {
-    let inside = policy.inside(super::online_cpus() as usize).ok()?;
+    let inside = inside_of(policy).ok()?;
     let (object, at_ns) = (&inside.object, uptime_ns());
     let text = text(in_form(kernels, object, None), state_lines(object, &inside));
     Some(Dumped { asked_at_ns: None, at_ns, text })

@@ -1,6 +1,5 @@
 //! Which number an expression means: `stats.wakeups`, `counts[3]`, `map[key].field`.
 
-use super::state::is_per_cpu;
 use crate::nearest;
 use bytecode::{MapDefinition, Object, PathError, Spot, Step, kind, read_path};
 use std::fmt::Write as _;
@@ -94,8 +93,24 @@ fn find_entry(
         }
         Place::Entry { map: number, key: key_bytes(map, *key)?, cpu }
     };
+    if let Some(spot) = untyped(map).filter(|_| rest.is_empty()) {
+        return Ok((place, spot));
+    }
     let spot = object.btf.find_number(map.value_type, rest, written);
     Ok((place, spot.map_err(|why| told(&why))?))
+}
+
+/// Whether each CPU has values of its own.
+fn is_per_cpu(map: &MapDefinition) -> bool {
+    [kind::PERCPU_ARRAY, kind::PERCPU_HASH, kind::LRU_PERCPU_HASH].contains(&map.kind)
+}
+
+/// The value of a map that says only how large its values are, if that can be a number.
+pub(super) fn untyped(map: &MapDefinition) -> Option<Spot> {
+    let bytes = u64::from(map.value_bytes);
+    let is_number = map.value_type == 0 && [1, 2, 4, 8].contains(&bytes);
+    let type_name = format!("u{}", 8 * bytes);
+    is_number.then_some(Spot { offset: 0, bytes, bits: None, signed: false, type_name })
 }
 
 /// A number as the bytes of a map's key.

@@ -1,6 +1,7 @@
 //! Variables and maps as text.
 
-use bytecode::{Btf, MapDefinition, Object, Type, kind, map_kind_name};
+use super::number::untyped;
+use bytecode::{Btf, MapDefinition, Object, Type, map_kind_name};
 use std::borrow::Cow;
 
 /// Tasks, queues or entries of one list that are shown.
@@ -149,7 +150,10 @@ impl State<'_> {
             count += 1;
             if count <= LISTED_MAX {
                 let label = label_text(&self.object.btf, map, &entry);
-                lines.push(self.value_line(&label, map.value_type, entry.value.as_deref()));
+                lines.push(match (untyped(map), &entry.value) {
+                    (Some(spot), Some(value)) => format!("{label} = {}", spot.number(value)),
+                    _ => self.value_line(&label, map.value_type, entry.value.as_deref()),
+                });
             }
         }
         lines.extend(more(count));
@@ -168,9 +172,4 @@ fn label_text(btf: &Btf, map: &MapDefinition, entry: &Entry<'_>) -> String {
     };
     let cpu = entry.cpu.map(|cpu| format!(" CPU {cpu}")).unwrap_or_default();
     format!("    {key}{cpu}")
-}
-
-/// Whether each CPU has values of its own.
-pub(super) fn is_per_cpu(map: &MapDefinition) -> bool {
-    [kind::PERCPU_ARRAY, kind::PERCPU_HASH, kind::LRU_PERCPU_HASH].contains(&map.kind)
 }
