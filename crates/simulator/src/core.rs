@@ -72,6 +72,11 @@ impl Core<'_> {
         self.time.begin(cpu, at_ns);
     }
 
+    /// Makes `cpu` the active one from now on, whatever it is inside of.
+    pub fn visit(&mut self, cpu: usize) {
+        self.time.begin(cpu, self.time.now_ns());
+    }
+
     /// Accounts for what a CPU did up to `to_ns`.
     #[inline]
     pub fn account(&mut self, cpu: usize, to_ns: u64) {

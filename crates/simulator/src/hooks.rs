@@ -88,7 +88,7 @@ impl Core<'_> {
         }
         let spent = self.cpus[cpu].spent();
         if cpu != home {
-            self.time.begin(cpu, self.now_ns());
+            self.visit(cpu);
         }
         let mut made = call.made.iter();
         let is_ready =
