@@ -7,11 +7,10 @@ use crate::shown::{Part, Shown};
 use crate::visible::{CPU_AT, Placed, Visible};
 use crate::{ON_VM, Options};
 use bytecode::{
-    Addresses, Arena, Machine, Maps, Object, Program, UnknownMap, World, arena_of, kind, tokens,
+    Addresses, Arena, Machine, Maps, Program, UnknownMap, World, arena_of, kind, tokens,
 };
 use policy::{Call, Loaded, Made};
 use scenario::machine::Release;
-use std::sync::Arc;
 
 /// Arguments of an operation, of which only one has a fourth.
 #[derive(Clone, Copy, Debug, Default)]
@@ -82,10 +81,6 @@ pub struct Linked {
     pub sleepable: Vec<u64>,
     /// What its loader calls before it is attached.
     pub calls: Vec<Syscall>,
-    /// What it is, for whoever looks at it.
-    pub object: Arc<Object>,
-    /// Which of the object's tables has its operations.
-    table: usize,
     /// Where each section of its variables is.
     pub data: Vec<u64>,
 }
@@ -128,11 +123,6 @@ impl Syscall {
 }
 
 impl Linked {
-    /// The bytes of a member of its table, such as `name`.
-    pub fn value(&self, member: &str) -> Option<&[u8]> {
-        self.object.tables[self.table].values.get(member).map(Vec::as_slice)
-    }
-
     /// Counts the instructions of the last operation among those that were watched, and watches no
     /// more when there are enough.
     pub fn count_watched(&mut self, watched: &mut u64) {
@@ -211,8 +201,7 @@ impl Linked {
             let kept = variables.filter(|variable| copy.object.btf.is_kernels(variable.of));
             kept.for_each(|variable| machine.expect_pointer(begin + variable.offset));
         }
-        let (object, table) = (copy.object.clone(), copy.operations);
-        let linked = Linked { machine, arguments, key, sleepable, calls, object, table, data };
+        let linked = Linked { machine, arguments, key, sleepable, calls, data };
         Ok((linked, operations))
     }
 }

@@ -319,8 +319,10 @@ pub struct Given {
     pub failed_at: Option<u32>,
     /// Sets of CPUs of an object's.
     pub masks: OwnMasks,
-    /// What it was linked from.
+    /// What it was linked from, each time that it was loaded.
     pub object: Arc<Object>,
+    /// Which of the object's tables has its operations.
+    pub table: usize,
     /// Places for the keys that callbacks are given.
     pub keys: Vec<Placed<Key>>,
     /// What its present dump operation has said.
@@ -358,6 +360,7 @@ impl Given {
             failed_at: None,
             masks: OwnMasks::default(),
             object: policy.object.clone(),
+            table: policy.operations,
             keys: Vec::new(),
             said: None,
             events: [0; _],

@@ -14,7 +14,9 @@ const UNNAMED: &str = "policy";
 impl Core<'_> {
     /// `ops.name`
     pub(super) fn policy_name(&self) -> String {
-        let bytes = self.policy.code().and_then(|linked| linked.value("name")).unwrap_or_default();
+        let given = &self.policy.given;
+        let name = given.object.tables[given.table].values.get("name");
+        let bytes = name.map_or(&[][..], Vec::as_slice);
         let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
         match &bytes[..end] {
             [] => UNNAMED.to_owned(),
@@ -24,12 +26,12 @@ impl Core<'_> {
 
     /// What the policy calls the number of a queue.
     pub(super) fn dsq_name(&self, id: u64) -> Option<String> {
-        dsq_name(&self.policy.code()?.object, id)
+        dsq_name(&self.policy.given.object, id)
     }
 
     pub(super) fn dump_policy(&self, dumping: &mut Dumping) {
         let Some(linked) = self.policy.code() else { return };
-        dumping.lines(state_lines(&linked.object, &InMemory { core: self, linked }));
+        dumping.lines(state_lines(&self.policy.given.object, &InMemory { core: self, linked }));
     }
 }
 
@@ -65,7 +67,7 @@ impl Values for InMemory<'_, '_> {
     }
 
     fn entries(&self, map: usize) -> Box<dyn Iterator<Item = Entry<'_>> + '_> {
-        if self.linked.object.maps[map].kind == kind::TASK_STORAGE {
+        if self.core.policy.given.object.maps[map].kind == kind::TASK_STORAGE {
             return Box::new(self.stored(map));
         }
         let view = self.core.policy.maps.view(map);
