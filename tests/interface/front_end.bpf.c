@@ -84,6 +84,20 @@ struct {
 	__type(value, u32);
 } queue SEC(".maps");
 
+/* Their loader makes those inside. */
+struct of_one {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 2);
+	__type(value, u32);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 4);
+	__type(key, u32);
+	__array(values, struct of_one);
+} queues SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARENA);
 	__uint(map_flags, 1 << 10);
@@ -199,6 +213,20 @@ static s32 find_entries(void)
 	return 0;
 }
 
+static s32 find_inner_maps(void)
+{
+	u32 first = 0, last = 2, none = 3, got = 0;
+	void *one = bpf_map_lookup_elem(&queues, &first);
+	void *other = bpf_map_lookup_elem(&queues, &last);
+
+	EXPECT(!bpf_map_lookup_elem(&queues, &none));
+	EXPECT(one && other);
+	EXPECT(bpf_map_push_elem(other, &last, BPF_ANY) == 0);
+	EXPECT(bpf_map_pop_elem(one, &got) == -ENOENT);
+	EXPECT(bpf_map_pop_elem(other, &got) == 0);
+	return 0;
+}
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(front_end_init)
 {
 	u32 nr_cpus = scx_bpf_nr_cpu_ids();
@@ -210,6 +238,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(front_end_init)
 		err = find_arrays();
 	if (!err)
 		err = find_entries();
+	if (!err)
+		err = find_inner_maps();
 	if (err)
 		return err;
 	EXPECT(nr_calls == nr_cpus + 1 && sum == nr_cpus * (nr_cpus - 1) + 21 && nr_bare == 1);

@@ -460,7 +460,7 @@ impl Maps {
     }
 
     /// Of a map's values, which members hold pointers of the kernel's. An update leaves them alone,
-    /// since Linux 7.0; before it gave them back.
+    /// as that of Linux 7.3; up to 6.18 it gave them back (`bpf_obj_free_fields`).
     pub fn set_pointers(&mut self, map: usize, offsets: Vec<u64>) {
         self.maps[map].pointers = offsets;
     }

@@ -232,6 +232,8 @@ fn what_cannot_be_is_refused_by_its_name() {
         ("[maps.tabel]", "there is no map tabel; did you mean table?"),
         ("[maps.table]\nentries = [{ key = 1 }]", "[maps.table]: entries[0] has no value"),
         ("[maps.task_ctxs]\nentries = [{ key = 1, value = 2 }]", "cannot be filled"),
+        ("[maps.table]\ninner_maps = 1", "inner_maps = 1: it is no map of maps"),
+        ("[maps.table]\ninner_maps = 9999", "inner_maps = 9999: it has room for"),
         ("[ops]\nname = 1", "the operations have no number name"),
         ("[ops]\nflags = 0x200000", "unknown bits"),
         ("[[call]]\nprogram = \"begun\"", "did you mean begin?"),

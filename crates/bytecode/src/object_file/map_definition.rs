@@ -28,13 +28,19 @@ pub struct MapDefinition {
     pub value_type: TypeId,
     /// Where the list of maps begins that a map of maps begins with, in bytes from its own begin.
     pub values_at: Option<u64>,
+    /// What such a map is like, which is described as a map is; 0 if that is not said.
+    pub inner_type: TypeId,
     /// That list: keys, and the numbers of maps.
     pub inner: Vec<(u32, usize)>,
 }
 
 impl MapDefinition {
     /// A map is described by pointers: to arrays, whose lengths are numbers, and to types.
-    pub(super) fn read(
+    ///
+    /// # Errors
+    ///
+    /// [`ObjectError::Map`] names what it does not say so.
+    pub fn read(
         btf: &Btf,
         name: &str,
         offset: u64,
@@ -55,6 +61,7 @@ impl MapDefinition {
             extra: 0,
             value_type: 0,
             values_at: None,
+            inner_type: 0,
             inner: Vec::new(),
         };
         for member in members {
@@ -66,6 +73,11 @@ impl MapDefinition {
             }
             if member.name == "values" {
                 map.values_at = Some(u64::from(member.bit_offset) / 8);
+                if let Type::Array { element, .. } = btf.resolve(member.of)?.1
+                    && let Type::Pointer { to } = btf.resolve(*element)?.1
+                {
+                    map.inner_type = *to;
+                }
                 continue;
             }
             let to = match btf.resolve(member.of)?.1 {

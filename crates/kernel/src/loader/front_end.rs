@@ -3,9 +3,13 @@
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileExt;
 
-use libbpf_rs::{MapCore, MapFlags, MapType, Object, OpenMapMut, OpenObject, ProgramInput};
+use libbpf_rs::libbpf_sys::{bpf_map_create_opts, size_t};
+use libbpf_rs::{
+    MapCore, MapFlags, MapHandle, MapType, Object, OpenMapMut, OpenObject, ProgramInput,
+};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use policy::{Call, Entry, Plan, PolicyError};
@@ -72,6 +76,7 @@ pub(super) fn prepare(
 
 /// Fills maps of a loaded object, and calls what is called before it is attached.
 pub(super) fn fill(object: &mut Object, plan: &Plan) -> Result<(), LoadError> {
+    plan.inner.iter().try_for_each(|one| add_map(object, plan, *one)).map_err(refused)?;
     plan.entries.iter().try_for_each(|entry| add(object, plan, entry)).map_err(refused)?;
     call(object, plan, false)
 }
@@ -80,6 +85,25 @@ pub(super) fn fill(object: &mut Object, plan: &Plan) -> Result<(), LoadError> {
 pub(super) fn call(object: &mut Object, plan: &Plan, is_attached: bool) -> Result<(), LoadError> {
     let calls = plan.calls.iter().filter(|call| call.is_attached == is_attached);
     calls.into_iter().try_for_each(|call| run(object, plan, call)).map_err(refused)
+}
+
+/// Makes a map and puts it into a map of maps, which then keeps it.
+fn add_map(object: &mut Object, plan: &Plan, (outer, key, inner): (usize, u32, usize)) -> Told {
+    let (name, inner) = (&plan.object.maps[outer].name, &plan.object.maps[inner]);
+    let wrong = |error: libbpf_rs::Error| format!("map {} cannot be made: {error}", inner.name);
+    let options = bpf_map_create_opts {
+        sz: size_of::<bpf_map_create_opts>() as size_t,
+        map_flags: inner.flags,
+        ..bpf_map_create_opts::default()
+    };
+    let kind = MapType::from(inner.kind);
+    let sizes = (inner.key_bytes, inner.value_bytes, inner.entries_max);
+    let made = MapHandle::create(kind, None::<&str>, sizes.0, sizes.1, sizes.2, &options);
+    let made = made.map_err(wrong)?;
+    let map = object.maps_mut().find(|map| map.name() == OsStr::new(name));
+    let map = map.ok_or_else(|| format!("there is no map {name}"))?;
+    let number = made.as_fd().as_raw_fd().to_le_bytes();
+    map.update(&key.to_le_bytes(), &number, MapFlags::ANY).map_err(wrong)
 }
 
 fn add(object: &mut Object, plan: &Plan, entry: &Entry) -> Told {

@@ -36,6 +36,9 @@ pub struct Plan {
     pub writes: Vec<Write>,
     /// What maps begin with.
     pub entries: Vec<Entry>,
+    /// Maps that the object does not have, in maps of maps: the outer one, the key, and the inner
+    /// one, as indices of this object's.
+    pub inner: Vec<(usize, u32, usize)>,
     /// What is called.
     pub calls: Vec<Call>,
 }
@@ -195,7 +198,7 @@ impl Making<'_> {
             return Err(format!("there is no map {name}{}", unknown_hint(name, &known)));
         };
         let asked = asked.as_table().ok_or_else(|| format!("write {place}"))?;
-        known_keys(asked, &["max_entries", "entries"], &place)?;
+        known_keys(asked, &["max_entries", "entries", "inner_maps"], &place)?;
         if let Some(value) = asked.get("max_entries") {
             let most = self.filling.number("max_entries", value, &self.whole)?;
             maps[number].entries_max = u32::try_from(most).map_err(|_| {
@@ -203,8 +206,37 @@ impl Making<'_> {
             })?;
         }
         let map = maps[number].clone();
+        if let Some(value) = asked.get("inner_maps") {
+            self.inner_maps(&place, number, value)?;
+        }
         for (entry, at) in tables(asked.get("entries"), "entries")?.into_iter().zip(0..) {
             self.entries(&format!("{place}: entries[{at}]"), number, &map, entry)?;
+        }
+        Ok(())
+    }
+
+    /// Maps of the kind that the object describes, for the first keys of a map of maps.
+    fn inner_maps(&mut self, place: &str, number: usize, value: &Value) -> Result<(), String> {
+        let wrong = |why: String| format!("{place}: inner_maps = {value}: {why}");
+        let count = self.filling.number("inner_maps", value, &self.whole)?;
+        let outer = &self.plan.object.maps[number];
+        let (of, most, name) = (outer.inner_type, outer.entries_max, outer.name.clone());
+        let count = u32::try_from(count).ok().filter(|&count| count <= most);
+        let count = count.ok_or_else(|| wrong(format!("it has room for {most}")))?;
+        if of == 0 || !outer.inner.is_empty() {
+            return Err(wrong("it is no map of maps without maps that are described".to_owned()));
+        }
+        for key in 0..count {
+            let name = format!("{name}[{key}]");
+            let inner = MapDefinition::read(self.filling.btf, &name, 0, of);
+            let inner = inner.map_err(|error| wrong(error.to_string()))?;
+            let bytes = u64::from(inner.entries_max) * u64::from(inner.value_bytes);
+            self.take_room(place, usize::try_from(bytes).unwrap_or(usize::MAX))?;
+            let maps = &mut self.plan.object.maps;
+            let made = maps.len();
+            maps[number].inner.push((key, made));
+            maps.push(inner);
+            self.plan.inner.push((number, key, made));
         }
         Ok(())
     }
