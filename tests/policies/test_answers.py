@@ -19,6 +19,7 @@ NAMES = (
     "fields",
     "custody",
     "nodes",
+    "texts",
     "throws",
     "timers",
     "walks",
