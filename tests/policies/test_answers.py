@@ -13,7 +13,7 @@ from schedlab.experiment.sweep import simulate_cell
 INTERFACE = Path(__file__).resolve().parents[1] / "interface"
 NAMES = (
     *("maps", "rings", "objects", "arena", "fields", "custody", "nodes"),
-    *("throws", "timers", "walks", "cids", "cids_reversed"),
+    *("texts", "throws", "timers", "walks", "cids", "cids_reversed"),
 )
 ASKED = {"workload": "hackbench", "with": {"groups": "1", "loops": "2"}}
 # As long, in a simulation, as the other takes in a kernel.

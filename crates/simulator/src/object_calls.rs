@@ -12,6 +12,7 @@ mod masks;
 mod objects;
 mod rings;
 mod rules;
+mod texts;
 mod values;
 mod walks;
 
@@ -411,6 +412,34 @@ pub const CALLS: &[(&str, Call)] = &[
     ("scx_bpf_sub_kill_bstr", cids::no_child),
     ("scx_bpf_sub_dispatch", |_, _| Ok(0)),
     ("scx_bpf_tid_to_task", cids::task),
+    // Texts, bits, and more of memory with a size.
+    ("bpf_strcmp", |run, given| texts::compare(run, given, false, u64::MAX)),
+    ("bpf_strcasecmp", |run, given| texts::compare(run, given, true, u64::MAX)),
+    ("bpf_strncasecmp", |run, given| texts::compare(run, given, true, given[2])),
+    ("bpf_strlen", |run, [text, ..]| texts::find(run, text, None, u64::MAX)),
+    ("bpf_strnlen", |run, [text, most, ..]| texts::find(run, text, None, most)),
+    ("bpf_strchr", |run, [text, one, ..]| texts::find(run, text, Some(one as u8), u64::MAX)),
+    ("bpf_strnchr", |run, [text, most, one, ..]| texts::find(run, text, Some(one as u8), most)),
+    ("bpf_strstr", |run, given| texts::find_text(run, given, u64::MAX)),
+    ("bpf_strnstr", |run, given| texts::find_text(run, given, given[2])),
+    ("bpf_iter_bits_new", texts::bits_begin),
+    ("bpf_iter_bits_next", texts::bits_next),
+    ("bpf_iter_bits_destroy", |_, _| Ok(0)),
+    ("bpf_dynptr_slice", rings::dynptr_slice),
+    ("bpf_dynptr_slice_rdwr", rings::dynptr_slice),
+    ("bpf_dynptr_adjust", rings::dynptr_adjust),
+    ("bpf_dynptr_is_null", rings::dynptr_is_null),
+    ("bpf_dynptr_is_rdonly", |_, _| Ok(0)),
+    ("bpf_dynptr_size", rings::dynptr_size),
+    ("bpf_dynptr_clone", rings::dynptr_clone),
+    // Nothing interrupts an operation.
+    ("bpf_local_irq_save", |run, [flags, ..]| {
+        // SAFETY: a word of the policy's own.
+        unsafe { *writable::<u64>(run, flags)? = 0 };
+        Ok(0)
+    }),
+    ("bpf_local_irq_restore", |_, _| Ok(0)),
+    ("bpf_timer_cancel_async", values::timer_cancel),
 ];
 
 /// Simulated CPUs have one speed each; a request for another changes nothing.

@@ -389,7 +389,9 @@ impl<H: Host> StrictFrame<'_, '_, H> {
         let run = &mut *self.frame.run;
         let holding = run.machine.program.holdings.get(&number).copied();
         let same = run.shadow().origins_of_given(answer).find(|origin| !origin.is_none());
-        let mut origin = same.unwrap_or_else(|| run.object_at(answer));
+        // What is of a part of memory may begin inside a variable.
+        let within = || run.machine.program.variable_with(answer).map(origin_of);
+        let mut origin = same.or_else(within).unwrap_or_else(|| run.object_at(answer));
         if !origin.is_none() && answer != 0 {
             match holding {
                 Some(Holding::Gives | Holding::GivesLinked | Holding::Exchanges) => {

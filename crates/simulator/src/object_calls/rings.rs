@@ -158,6 +158,43 @@ pub(super) fn dynptr_data(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<
     Ok(part(run, dynptr, [from, bytes]).unwrap_or(0))
 }
 
+/// `bpf_dynptr_slice` and `_rdwr`, which need no room to copy to.
+pub(super) fn dynptr_slice(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let [dynptr, from, _, bytes, _] = given;
+    dynptr_data(run, [dynptr, from, bytes, 0, 0])
+}
+
+pub(super) fn dynptr_is_null(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let [begin, _] = sized(run, given[0])?;
+    Ok((begin == 0).into())
+}
+
+pub(super) fn dynptr_size(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let [begin, size] = sized(run, given[0])?;
+    Ok(if begin == 0 { -errno::EINVAL as u64 } else { size })
+}
+
+pub(super) fn dynptr_clone(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let of = sized(run, given[0])?;
+    set_sized(run, given[1], of)?;
+    Ok(if of[0] == 0 { -errno::EINVAL as u64 } else { 0 })
+}
+
+/// Lets a dynptr be of a part of what it was of.
+pub(super) fn dynptr_adjust(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    const ERANGE: i32 = 34;
+    let [dynptr, from, to, ..] = given;
+    let [begin, size] = sized(run, dynptr)?;
+    if begin == 0 || from > to {
+        return Ok(-errno::EINVAL as u64);
+    }
+    if to > size {
+        return Ok(-ERANGE as u64);
+    }
+    set_sized(run, dynptr, [begin + from, to - from])?;
+    Ok(0)
+}
+
 pub(super) fn dynptr_read(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [to, bytes, dynptr, from, flags] = given;
     let part = if flags == 0 { part(run, dynptr, [from, bytes]) } else { Err(-errno::EINVAL) };
