@@ -146,7 +146,7 @@ def stand_in_core():
         ],
         sets=stand_in_sets(Path(source).name.removesuffix(".bpf.c")),
     )
-    core.load_machine = lambda path, cpus=None: types.SimpleNamespace(
+    core.load_machine = lambda path, cpus=None, kernel=None: types.SimpleNamespace(
         name=Path(path).stem, digest=f"digest of {Path(path).name}", nr_cpus=2, hz=100, policies=[]
     )
     core.workload_parameters = lambda path: [
