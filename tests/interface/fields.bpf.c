@@ -13,6 +13,7 @@ char _license[] SEC("license") = "GPL";
 struct sched_ext_entity___more {
 	s32 selected_cpu;
 	bool disallow;
+	unsigned long runnable_at;
 } __attribute__((preserve_access_index));
 
 struct thread_info___more {
@@ -36,6 +37,7 @@ struct task_struct___more {
 /* What was seen of a task. */
 struct record {
 	s32 selected;
+	u64 jiffies;
 	u64 stays;
 	u64 pcount;
 	u64 run_delay;
@@ -64,8 +66,10 @@ s32 BPF_STRUCT_OPS(fields_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 {
 	struct record *record = record_of(p);
 
-	if (record)
+	if (record) {
 		record->selected = prev_cpu;
+		record->jiffies = bpf_jiffies64();
+	}
 	return prev_cpu;
 }
 
@@ -77,6 +81,10 @@ void BPF_STRUCT_OPS(fields_enqueue, struct task_struct *p, u64 enq_flags)
 
 	EXPECT((s32)more->thread_info.cpu == scx_bpf_task_cpu(p));
 	EXPECT(more->wake_cpu == scx_bpf_task_cpu(p));
+	/* It waits since it was woken up or put back. */
+	if (record)
+		EXPECT(more->scx.runnable_at >= record->jiffies);
+	EXPECT(more->scx.runnable_at <= bpf_jiffies64());
 	if (record && enq_flags & SCX_ENQ_CPU_SELECTED)
 		EXPECT(more->scx.selected_cpu == record->selected);
 	if (record && enq_flags & SCX_ENQ_WAKEUP) {
@@ -103,6 +111,7 @@ void BPF_STRUCT_OPS(fields_stopping, struct task_struct *p, bool runnable)
 
 	EXPECT(more->sched_info.pcount > 0);
 	if (record) {
+		record->jiffies = bpf_jiffies64();
 		EXPECT(computed_ns >= record->computed_ns);
 		record->computed_ns = computed_ns;
 	}

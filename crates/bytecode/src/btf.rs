@@ -251,6 +251,24 @@ impl Btf {
         Err(BtfError::Endless(id))
     }
 
+    /// The name of the field at the end of a path: of a relocation's steps, the first of which
+    /// takes one of an array of structures.
+    pub(crate) fn field_name(&self, root: TypeId, path: &[u32]) -> Option<&str> {
+        let (mut at, mut last) = (root, None);
+        for &step in path.get(1..)? {
+            at = match self.resolve(at).ok()?.1 {
+                Type::Structure { members, .. } => {
+                    let member = members.get(step as usize)?;
+                    last = Some(&*member.name);
+                    member.of
+                }
+                Type::Array { element, .. } => *element,
+                _ => return None,
+            };
+        }
+        last
+    }
+
     /// Offset and size in bytes of each number and pointer in a value of this type: what is between
     /// them is padding. Without what is in unions and bit fields, and what only the kernel writes;
     /// of a very large type not all of them.

@@ -28,6 +28,7 @@ mod room;
 mod run;
 mod structures;
 mod values;
+mod ways;
 
 pub use arena::{Arena, PAGE_BYTES, Reserved};
 pub use btf::{Btf, BtfError, Member, Qualifier, SectionVariable, Type, TypeId, essential_name};

@@ -5,20 +5,18 @@
 //! whether a field or function exists, is no way. That needs constants to be followed through
 //! registers, and no more.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::btf::{Type, essential_name};
-use crate::compute;
 use crate::error::{LinkError, Place};
-use crate::instruction::{
-    Arithmetic, Callee, Instruction, Operand, Register, SLOT_BYTES, Size, wide_number,
-};
+use crate::instruction::{Callee, Instruction, Operand, Register, SLOT_BYTES, Size, wide_number};
 use crate::notes::{FieldRelocation, Question};
 use crate::object_file::{Object, Reference};
 use crate::program::{
     Elements, Extent, FUNCTIONS_BEGIN, Holding, LinkedFunction, Program, Rows, Shortcut,
 };
 use crate::structures::{Answer, Structures, Widths};
+use crate::ways::{Constants, Written, each_way, each_way_apart};
 
 /// Instructions that a program may have, as in the kernel (include/linux/bpf.h,
 /// `BPF_COMPLEXITY_LIMIT_INSNS`).
@@ -53,6 +51,9 @@ pub struct Addresses {
     pub data: Vec<u64>,
     /// What stands for each map, as an address or otherwise.
     pub maps: Vec<u64>,
+    /// What never changes, such as read-only variables, by its address: a way that it closes is no
+    /// way, as for a kernel's verifier.
+    pub constants: Vec<(u64, Vec<u8>)>,
     /// The values of maps, by what stands for the map, that [`Shortcut::Element`] finds. All of
     /// them lie where programs may write, and such a call gives the address of one, or 0.
     pub elements: BTreeMap<u64, Elements>,
@@ -407,20 +408,45 @@ impl Link<'_> {
     /// that it is given 0 for those that nothing was written to.
     fn check_registers(&mut self, of: usize, first: usize) -> Result<(), LinkError> {
         let mut unwritten = BTreeMap::new();
-        each_way(first, Written::AT_ENTRY, Written::join, |at, state| {
+        let joined = each_way(first, Written::AT_ENTRY, Written::join, |at, state| {
+            self.check_reads((of, first), at, state, &mut unwritten)?;
             let instruction = &self.program.instructions[at];
-            if let Some(register) = instruction.reads().find(|&one| !state.has(one)) {
-                let place = self.place_at(of, first, at);
-                return Err(LinkError::Unwritten { place, register });
-            }
-            if matches!(instruction, Instruction::Call(_)) {
-                unwritten.insert(at, state.unwritten_arguments());
-            }
-            state.after(instruction);
             let next = (!instruction.leaves()).then_some(at + instruction.slots());
             Ok((next, instruction.target(at)))
-        })?;
+        });
+        if let Err(refused) = joined {
+            // What was written may depend on how a constant came about: each way by itself.
+            unwritten.clear();
+            let at_entry = (Written::AT_ENTRY, Constants::default());
+            let are_all = each_way_apart(first, at_entry, |at, (written, constants)| {
+                self.check_reads((of, first), at, written, &mut unwritten)?;
+                Ok(constants.step(at, &self.program.instructions[at], &self.addresses.constants))
+            })?;
+            if !are_all {
+                return Err(refused);
+            }
+        }
         self.program.unwritten.extend(unwritten);
+        Ok(())
+    }
+
+    /// Refuses an instruction that reads what nothing was written to.
+    fn check_reads(
+        &self,
+        (of, first): (usize, usize),
+        at: usize,
+        written: &mut Written,
+        unwritten: &mut BTreeMap<usize, u8>,
+    ) -> Result<(), LinkError> {
+        let instruction = &self.program.instructions[at];
+        if let Some(register) = instruction.reads().find(|&one| !written.has(one)) {
+            let place = self.place_at(of, first, at);
+            return Err(LinkError::Unwritten { place, register });
+        }
+        if matches!(instruction, Instruction::Call(_)) {
+            *unwritten.entry(at).or_default() |= written.unwritten_arguments();
+        }
+        written.after(instruction);
         Ok(())
     }
 
@@ -432,38 +458,13 @@ impl Link<'_> {
         each_way(first, Constants::default(), Constants::join, |at, state| {
             match self.missing.get(&at) {
                 Some(error) => Err(error.again(self.place_at(of, first, at))),
-                None => Ok(state.step(at, &self.program.instructions[at])),
+                None => {
+                    let instruction = &self.program.instructions[at];
+                    Ok(state.step(at, instruction, &self.addresses.constants))
+                }
             }
         })
     }
-}
-
-/// Where a way goes on from an instruction: behind it, and where it jumps to.
-type Onwards = (Option<usize>, Option<usize>);
-
-/// Goes every way from an instruction until no more is learnt. `step` makes of what is known before
-/// an instruction what is known behind it; where ways meet, `join` keeps what holds on both.
-fn each_way<State: Copy + PartialEq>(
-    first: usize,
-    at_entry: State,
-    join: impl Fn(State, State) -> State,
-    mut step: impl FnMut(usize, &mut State) -> Result<Onwards, LinkError>,
-) -> Result<(), LinkError> {
-    let mut states = BTreeMap::from([(first, at_entry)]);
-    let mut open = BTreeSet::from([first]);
-    while let Some(at) = open.pop_first() {
-        let mut state = states[&at];
-        let (next, target) = step(at, &mut state)?;
-        for to in next.into_iter().chain(target) {
-            let known = states.get(&to).copied();
-            let joined = known.map_or(state, |known| join(known, state));
-            if known != Some(joined) {
-                states.insert(to, joined);
-                open.insert(to);
-            }
-        }
-    }
-    Ok(())
 }
 
 impl LinkError {
@@ -522,87 +523,5 @@ fn resized(size: Size, widths: Option<Widths>) -> Option<Size> {
         // Which part of a field it is that has another width, nobody knows.
         Some(_) => None,
         None => Some(size),
-    }
-}
-
-/// Registers that something was written to, a bit each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Written(u16);
-
-impl Written {
-    /// R0 is 0, R1 to R5 are arguments, R10 is the frame.
-    const AT_ENTRY: Written = Written(0b100_0011_1111);
-
-    fn has(self, register: Register) -> bool {
-        self.0 >> register.number() & 1 == 1
-    }
-
-    /// Those of R1 to R5 that nothing was written to, by bits.
-    fn unwritten_arguments(self) -> u8 {
-        (!self.0 & 0b11_1110) as u8
-    }
-
-    fn join(self, other: Written) -> Written {
-        Written(self.0 & other.0)
-    }
-
-    fn after(&mut self, instruction: &Instruction) {
-        if matches!(instruction, Instruction::Call(_)) {
-            self.0 &= !0b11_1110;
-        }
-        if let Some(register) = instruction.writes() {
-            self.0 |= 1 << register.number();
-        }
-    }
-}
-
-/// What registers are known to hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Constants([Option<u64>; 11]);
-
-impl Constants {
-    fn of(&self, operand: Operand) -> Option<u64> {
-        match operand {
-            Operand::Register(register) => self.0[register.number()],
-            Operand::Number(number) => Some(number as i64 as u64),
-        }
-    }
-
-    fn join(self, other: Constants) -> Constants {
-        let both = |n: usize| self.0[n].filter(|_| self.0[n] == other.0[n]);
-        Constants(std::array::from_fn(both))
-    }
-
-    /// What holds behind an instruction; where it goes on, and where a jump may lead.
-    fn step(&mut self, at: usize, of: &Instruction) -> Onwards {
-        let next = (!of.leaves()).then_some(at + of.slots());
-        match *of {
-            Instruction::Arithmetic { operation, width, to, by } => {
-                // A move does not ask what was there.
-                let is_move = operation == Arithmetic::Move;
-                let before = if is_move { Some(0) } else { self.0[to.number()] };
-                let both = before.zip(self.of(by));
-                let value = both.map(|(a, b)| compute::arithmetic(operation, width, a, b));
-                self.0[to.number()] = value;
-            }
-            Instruction::LoadWide { to, low, high, .. } => {
-                self.0[to.number()] = Some(wide_number(low, high));
-            }
-            Instruction::Call(_) => self.0[..6].fill(None),
-            Instruction::Branch { condition, width, left, right, .. } => {
-                let both = self.0[left.number()].zip(self.of(right));
-                match both.map(|(a, b)| compute::holds(condition, width, a, b)) {
-                    Some(true) => return (None, of.target(at)),
-                    Some(false) => return (next, None),
-                    None => {}
-                }
-            }
-            _ => {
-                if let Some(written) = of.writes() {
-                    self.0[written.number()] = None;
-                }
-            }
-        }
-        (next, of.target(at))
     }
 }

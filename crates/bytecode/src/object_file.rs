@@ -244,6 +244,12 @@ impl Object {
         Ok(object)
     }
 
+    /// Whether any of its code asks for a field that has this name.
+    pub fn names_field(&self, name: &str) -> bool {
+        let mut asked = self.code.iter().flat_map(|code| code.notes.fields.values());
+        asked.any(|field| self.btf.field_name(field.root, &field.access) == Some(name))
+    }
+
     /// The function that begins in this slot of a section of code.
     pub fn function_at(&self, code: usize, slot: u32) -> Option<usize> {
         self.functions.binary_search_by_key(&(code, slot), |one| (one.code, one.first)).ok()

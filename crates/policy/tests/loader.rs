@@ -144,6 +144,34 @@ fn words_tell_how_many_are_together() {
 }
 
 #[test]
+fn lists_are_in_the_order_of_what_is_near() {
+    let list = |word: &str| {
+        let said = format!(
+            "[variables]\nshrunk = \"{word}\"\n\"shrunk[6:]\" = {{ each = 10, value = 9 }}"
+        );
+        let numbers = numbers(&loaded(&said).unwrap(), "shrunk");
+        assert_eq!(numbers[6..], [9; 10], "{word}");
+        numbers[..6].to_vec()
+    };
+    assert_eq!(list("cpus_by_core"), [0, 1, 2, 3, 4, 5]);
+    // The first thread of each core, the fastest first; then the second ones.
+    assert_eq!(list("cpus_by_thread"), [0, 2, 4, 5, 1, 3]);
+    assert_eq!(list("other_cpus")[..5], [1, 2, 3, 4, 5]);
+    assert_eq!((list("llcs")[..2].to_vec(), list("other_llcs")[0]), (vec![0, 1], 1));
+    assert_eq!((list("near_llcs")[0], list("far_llcs")[0], list("other_nodes")[0]), (1, 0, 0));
+    let said = "[variables]\nplaces = [{ near = [\"total_capacity - 5000\", \"node_cpus\"] }]";
+    assert!(loaded(said).is_err(), "node_cpus is of a CPU");
+    let near = "{ near = [\"core_cpus\", \"node_llcs\"] }";
+    let of_cpus = format!("places = {{ each = \"cpu\", value = {near} }}");
+    let said = format!("[variables]\nbias = \"total_capacity\"\n{of_cpus}");
+    let loaded = loaded(&said).unwrap();
+    let halves = |low: i64, high: i64| high << 16 | low;
+    let places = numbers(&loaded, "places");
+    assert_eq!([places[1], places[13]], [halves(2, 2), halves(1, 2)]);
+    assert_eq!(bytes(&loaded, "bias"), 5120_u32.to_le_bytes());
+}
+
+#[test]
 fn what_another_program_makes_is_filled_for_each() {
     let said = "[[call]]\nprogram = \"take\"\neach = \"llc\"\ncontext.size = \"llc\"\n\
         context.at = { program = \"make\", of = \"place\", value = { llc = \"llc + 7\" } }";

@@ -192,7 +192,7 @@ pub struct GroupState {
 }
 
 /// `struct cgroup`. It is its tasks' `struct css_set` and `struct task_group` as well: the first
-/// word of each leads to it.
+/// word of each leads to it; and their `struct cred`, as all of them are root's.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Group {
@@ -201,6 +201,8 @@ pub struct Group {
     pub level: c_int,
     pub ancestors: [*mut Group; GROUPS_ABOVE_MAX],
     pub storage: [u64; STORAGE_MAX],
+    /// Who its tasks belong to.
+    pub user: c_uint,
 }
 
 /// `struct kernfs_node`
@@ -263,6 +265,11 @@ pub const EV_REENQ_REPEAT: usize = 6;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunQueue {
     pub curr: *mut Task,
+    pub cpu: c_int,
+    pub clock: u64,
+    pub clock_task: u64,
+    pub clock_pelt: u64,
+    pub lost_idle_time: u64,
 }
 
 /// `struct sched_info`
@@ -305,16 +312,20 @@ pub struct Task {
     pub nivcsw: u64,
     pub sched_info: SchedInfo,
     pub start_time: u64,
+    /// Also `parent`: nobody traces a task.
     pub real_parent: *mut Task,
-    pub parent: *mut Task,
     pub group_leader: *mut Task,
     /// Also `sched_task_group`.
     pub cgroups: *mut Group,
     pub comm: [u8; 16],
     pub utime: u64,
     pub stime: u64,
-    /// NULL: no task says where its memory is to be.
+    /// NULL: no task says where its memory is to be. Also `thread_pid` and `signal`.
     pub mempolicy: *mut c_uint,
+    /// `scx.ddsp_dsq_id`: none is to be seen.
+    pub ddsp_dsq_id: u64,
+    /// `scx.runnable_at`, kept for policies that ask for it.
+    pub runnable_at: u64,
     /// `scx.disallow`
     pub disallow: bool,
 }

@@ -53,7 +53,6 @@ impl Core<'_> {
         let seen = self.tasks.seen_mut(task);
         seen.mm = mm;
         seen.cpus_ptr = shared.unwrap_or(seen.cpus_ptr);
-        seen.parent = parent;
         seen.real_parent = parent;
         seen.cgroups = group;
         seen.cpu = if allowed.has(here) { here } else { first } as i32;

@@ -162,4 +162,11 @@ impl Core<'_> {
         let failure = Failure::new(kind, message, self.here(), self.now_ns());
         self.recorder.fail(failure.about(task, self.tasks.label(task)));
     }
+
+    /// A task waits for a CPU from now on, as policies may ask (`set_task_runnable`).
+    #[cold]
+    pub fn note_runnable(&mut self, task: TaskId) {
+        let jiffies = self.now_ns() / self.time.tick_period_ns();
+        self.tasks.seen_mut(task).runnable_at = jiffies;
+    }
 }

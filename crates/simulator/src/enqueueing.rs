@@ -84,6 +84,7 @@ impl Core<'_> {
         self.tasks.seen_mut(task).scx.flags &= !flags::TASK_QUEUED;
         change(self);
         self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;
+        self.note_runnable(task);
         self.call_for(Operation::Runnable, task, enq_flags);
         self.charge(Spent::Scheduler, 2 * self.cpus.costs().dsq_op_ns);
         let cpu = self.here();

@@ -161,7 +161,9 @@ impl Linked {
         let called = called.map(|(_, function)| function).chain(by_loader);
         let roots: Vec<usize> = called.copied().collect();
         let (elements, cells) = (known.elements(CPU_AT), known.cells());
-        let addresses = Addresses { data: data.clone(), maps, elements, cells, user_upper };
+        let constants = constants(copy, &data, world);
+        let data_at = data.clone();
+        let addresses = Addresses { data: data_at, maps, constants, elements, cells, user_upper };
         let program = Program::link(&copy.object, &roots, world, &addresses);
         let program = program.map_err(|error| match release {
             _ if !error.is_of_this_world() => error.to_string(),
@@ -261,6 +263,19 @@ impl Adopted {
         let arguments_at = visible.room.address(linked.arguments.address());
         Ok(Adopted { code: Some(Box::new(linked)), ops, maps, arguments_at })
     }
+}
+
+/// What the policy cannot change and nobody else does: its constants, by their addresses, and what
+/// no kernel's configuration says.
+fn constants(copy: &Loaded, data: &[u64], world: &World) -> Vec<(u64, Vec<u8>)> {
+    let sections = copy.object.data.iter().zip(&copy.data).zip(data);
+    let read_only = sections.filter(|((section, _), _)| section.read_only);
+    let constants = read_only.map(|((section, bytes), &address)| {
+        let mut bytes = bytes.clone();
+        bytes.resize(section.bytes.len(), 0);
+        (address, bytes)
+    });
+    constants.chain([(world.zero, vec![0; size_of::<u64>()])]).collect()
 }
 
 /// Places an object's variables, and says where each section of them is.

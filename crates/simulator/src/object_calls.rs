@@ -12,6 +12,7 @@ mod masks;
 mod objects;
 mod rings;
 mod rules;
+mod run_queues;
 mod texts;
 mod values;
 mod walks;
@@ -23,6 +24,7 @@ use crate::failure::FailureKind;
 use crate::place::TaskId;
 use bytecode::{FaultKind, Run, Stop, Touch, Words, errno, kind};
 pub use rules::HOLDINGS;
+pub use run_queues::{FREQUENCY_POLICIES, RUN_QUEUES};
 use std::cmp::Ordering;
 
 /// A program of a policy that runs.
@@ -57,11 +59,9 @@ pub const CALLS: &[(&str, Call)] = &[
         let task = run.host.cpu_curr(cpu as i32);
         Ok(shown(run, task))
     }),
-    // As far as policies look at a run queue: its task. It holds until the next call.
     ("scx_bpf_cpu_rq", |run, [cpu, ..]| {
         let task = run.host.cpu_curr(cpu as i32);
-        run.host.policy.given.rq.curr = run.host.visible.room.shift.show(task);
-        Ok(shown(run, run.host.policy.given.rq.address()))
+        Ok(if task.is_null() { 0 } else { run_queues::of(run, cpu as usize) })
     }),
     ("scx_bpf_cpuperf_cap", |_, _| Ok(CPUPERF_ONE)),
     ("scx_bpf_cpuperf_cur", |_, _| Ok(CPUPERF_ONE)),

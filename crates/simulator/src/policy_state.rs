@@ -289,8 +289,8 @@ pub struct Given {
     pub enable: Placed<EnableArgs>,
     /// What `exit_task` is given.
     pub exit_task: Placed<ExitTaskArgs>,
-    /// What stands for a run queue: its task.
-    pub rq: Placed<RunQueue>,
+    /// Run queues that it was shown, by CPU.
+    pub run_queues: Vec<Placed<RunQueue>>,
     /// The cids of CPUs.
     pub cids: Cids,
     /// Sets of them in the policy's arena.
@@ -344,7 +344,7 @@ impl Given {
             init_task: visible.place(InitTaskArgs::default()),
             enable: visible.place(EnableArgs::default()),
             exit_task: visible.place(ExitTaskArgs::default()),
-            rq: visible.place(RunQueue::default()),
+            run_queues: Vec::new(),
             cids: Cids::default(),
             cid_masks: KernelMasks::default(),
             mode,

@@ -15,6 +15,7 @@ use crate::observation::{Event, Observation};
 use crate::place::TaskId;
 use crate::profile::Profiler;
 use crate::queue_record::QueueRecorder;
+use crate::record::Spool;
 use crate::requests::Requests;
 use crate::times::Times;
 use crate::watch::Watches;
@@ -98,6 +99,9 @@ impl Recorder {
     /// Which number of the policy's is to be followed and is not there.
     pub fn of(options: &Options, object: &Object, nr_cpus: usize) -> Result<Self, String> {
         let mut new = Recorder::new(options);
+        if object.names_field("runnable_at") {
+            new.observed.get_or_insert_with(|| Observed::with(Spool::default(), options));
+        }
         if let Some(observed) = &mut new.observed {
             observed.watch(&options.watch, object, nr_cpus)?;
         }
@@ -184,16 +188,16 @@ impl Recorder {
         self.observe(now_ns, Event::Woke { task });
     }
 
-    /// It is given to a CPU.
+    /// Whether somebody asked for what happens. A policy that reads `scx.runnable_at` has: that is
+    /// kept where a run is observed, and costs others nothing.
     #[inline]
-    pub fn woke(&mut self, now_ns: u64, task: TaskId, cpu: usize, is_new: bool) {
-        if self.observed.is_some() {
-            self.note_wakeup((now_ns, task + 1, cpu as u32, is_new));
-        }
+    pub fn is_observed(&self) -> bool {
+        self.observed.is_some()
     }
 
+    /// A task that becomes runnable was given to a CPU.
     #[cold]
-    fn note_wakeup(&mut self, wakeup: Wakeup) {
+    pub fn note_wakeup(&mut self, wakeup: Wakeup) {
         if let Some(observed) = self.observed() {
             observed.wakeup(wakeup);
         }
@@ -323,7 +327,6 @@ mod tests {
     //! not there.
 
     use super::*;
-    use crate::record::Spool;
 
     #[test]
     fn a_run_ends_when_what_is_observed_can_no_longer_be_kept() {

@@ -156,6 +156,7 @@ impl Core<'_> {
             self.tasks.seen_mut(task).cpu = self.allowed_or_fallback(task, home) as i32;
         }
         self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;
+        self.note_runnable(task);
         self.call_for(Operation::Runnable, task, flags::ENQ_CLASS);
         match place {
             Place::Moving => {

@@ -44,7 +44,11 @@ impl Core<'_> {
         let seen = self.tasks.seen_mut(task);
         seen.cpu = cpu as i32;
         seen.scx.flags |= flags::TASK_QUEUED;
-        self.recorder.woke(now_ns, task, cpu, wake_flags & flags::WAKE_FORK != 0);
+        if self.recorder.is_observed() {
+            let is_new = wake_flags & flags::WAKE_FORK != 0;
+            self.recorder.note_wakeup((now_ns, task + 1, cpu as u32, is_new));
+            self.note_runnable(task);
+        }
         let enq_flags = flags::ENQ_WAKEUP | if selected { flags::ENQ_CPU_SELECTED } else { 0 };
         self.call_for(Operation::Runnable, task, enq_flags);
         match direct {
@@ -316,8 +320,13 @@ impl Core<'_> {
         state.waiting_since_ns = now_ns;
         state.woken = false;
         self.recorder.left(now_ns, cpu, task, ran_ns, voluntarily);
-        let left = Event::Left { task, cpu: cpu as u32, waits: !voluntarily };
-        self.recorder.observe(now_ns, left);
+        if self.recorder.is_observed() {
+            let left = Event::Left { task, cpu: cpu as u32, waits: !voluntarily };
+            self.recorder.observe(now_ns, left);
+            if !voluntarily {
+                self.note_runnable(task);
+            }
+        }
     }
 
     /// Ends the current task's stay on the active CPU because it cannot go on

@@ -415,6 +415,9 @@ fn new_state(template: u32, kind: &TaskTemplate, random: Random) -> State {
     State { template, footprint_kib, program, random, totals, ..State::default() }
 }
 
+/// `SCX_DSQ_INVALID`
+const DSQ_INVALID: u64 = 1 << 63;
+
 /// A task structure with this name and nice value, allowed nowhere yet.
 fn new_task(pid: i32, name: &str, nice: i32) -> abi::Task {
     let weight = nice_weight(nice);
@@ -429,6 +432,7 @@ fn new_task(pid: i32, name: &str, nice: i32) -> abi::Task {
         prio: 120 + nice,
         static_prio: 120 + nice,
         normal_prio: 120 + nice,
+        ddsp_dsq_id: DSQ_INVALID,
         se: abi::SchedEntity { sum_exec_runtime: 0, load: abi::LoadWeight { weight } },
         comm,
         ..abi::Task::default()
@@ -443,7 +447,6 @@ fn idle_task(visible: &mut Visible, cpu: usize) -> Placed<abi::Task> {
     task.cpu = cpu as i32;
     let itself = visible.room.shift.show(task.address());
     task.group_leader = itself;
-    task.parent = itself;
     task.real_parent = itself;
     task
 }

@@ -2,7 +2,7 @@
 
 use crate::abi::{self, MaskWidth};
 use crate::groups::{WALK_BACK, WALK_DOWN, WALK_UP};
-use crate::object_calls::{CALLS, HOLDINGS};
+use crate::object_calls::{CALLS, FREQUENCY_POLICIES, HOLDINGS, RUN_QUEUES};
 use crate::releases;
 use crate::shown::written_fields;
 use crate::visible::{FACTS, Facts, TASK_MASK_AT, WALKS, WALKS_MAX};
@@ -39,6 +39,7 @@ pub fn world(width: MaskWidth, takes_cids: bool, release: Option<Release>) -> &'
             variables: VARIABLES
                 .iter()
                 .map(|&(name, offset)| (name.to_owned(), FACTS + offset as u64))
+                .chain(PER_CPU.map(|(name, address)| (name.to_owned(), address)))
                 .collect(),
             zero: FACTS + offset_of!(Facts, zero) as u64,
         }
@@ -54,6 +55,10 @@ const VARIABLES: [(&str, usize); 5] = [
     ("CONFIG_PREEMPT_RCU", offset_of!(Facts, yes)),
     ("LINUX_KERNEL_VERSION", offset_of!(Facts, version)),
 ];
+
+/// Variables of the kernel of which each CPU has one, by what stands for them.
+const PER_CPU: [(&str, u64); 2] =
+    [("runqueues", RUN_QUEUES), ("cpufreq_cpu_data", FREQUENCY_POLICIES)];
 
 /// Calls whose answers policies find themselves: what is called most, by what was counted.
 fn shortcuts(width: MaskWidth) -> [(&'static str, Shortcut); 17] {
@@ -176,15 +181,17 @@ macro_rules! structures {
 structures! {
     abi::Task, "task_struct": scx, cpus_ptr, mm, pid, tgid, prio, static_prio, normal_prio,
         nr_cpus_allowed, recent_used_cpu, cpu "wake_cpu", on_cpu, state "__state", flags, policy,
-        rt_priority, se, nvcsw, nivcsw, sched_info, start_time, real_parent, parent, group_leader,
-        cgroups, cgroups "sched_task_group", comm, utime, stime, mempolicy;
+        rt_priority, se, nvcsw, nivcsw, sched_info, start_time, real_parent,
+        real_parent "parent", group_leader, cgroups, cgroups "sched_task_group",
+        cgroups "real_cred", cgroups "cred", comm, utime, stime, mempolicy,
+        mempolicy "thread_pid", mempolicy "signal";
     abi::Entity, "sched_ext_entity": dsq, dsq_vtime, slice, weight, flags;
     abi::SchedEntity, "sched_entity": sum_exec_runtime, load;
     abi::LoadWeight, "load_weight": weight;
     abi::SchedInfo, "sched_info": pcount, run_delay;
     abi::DispatchQueueView, "scx_dispatch_q": id, nr;
     abi::AddressSpace, "mm_struct": ;
-    abi::RunQueue, "rq": curr;
+    abi::RunQueue, "rq": curr, cpu, clock, clock_task, clock_pelt, lost_idle_time;
     abi::ExitInfo, "scx_exit_info": kind, exit_code, reason, msg, dump;
     abi::Group, "cgroup": css "self", kn, level, ancestors;
     abi::GroupState, "cgroup_subsys_state": cgroup, parent;
@@ -207,6 +214,9 @@ fn scattered(all: &mut Structures) {
     let thread_info = Shape::Structure("thread_info");
     let fields = [
         ("sched_ext_entity", "selected_cpu", offset_of!(abi::Task, selected_cpu), i32::shape()),
+        ("sched_ext_entity", "runnable_at", offset_of!(abi::Task, runnable_at), u64::shape()),
+        ("sched_ext_entity", "ddsp_dsq_id", offset_of!(abi::Task, ddsp_dsq_id), u64::shape()),
+        ("sched_ext_entity", "ddsp_enq_flags", offset_of!(abi::Task, mempolicy), u64::shape()),
         // No task has the pid 0, so that the two numbers, as one, are that of no other task.
         ("sched_ext_entity", "tid", offset_of!(abi::Task, pid), u64::shape()),
         ("sched_ext_entity", "disallow", offset_of!(abi::Task, disallow), bool::shape()),
@@ -248,6 +258,15 @@ fn groups(all: &mut Structures) {
     };
     first("css_set", "dfl_cgrp", Shape::Pointer);
     first("task_group", "css", abi::GroupState::shape());
+    let offset = offset_of!(abi::Group, user) as u32;
+    let of_user = |name, shape| Field { name, offset, shape };
+    let ids = ["uid", "euid"].map(|name| of_user(name, Shape::Structure("kuid_t")));
+    let group_ids = ["gid", "egid"].map(|name| of_user(name, Shape::Structure("kgid_t")));
+    all.structure("cred", size_of::<abi::Group>(), [ids, group_ids].concat());
+    for id in ["kuid_t", "kgid_t"] {
+        let val = Field { name: "val", offset: 0, shape: u32::shape() };
+        all.structure(id, size_of::<u32>(), vec![val]);
+    }
 }
 
 const _: () = assert!(offset_of!(abi::Group, css) + offset_of!(abi::GroupState, cgroup) == 0);

@@ -212,8 +212,8 @@ fn what_a_kernel_was_configured_with_and_what_it_lacks_is_told() {
     let (text, _) = said(before, &enqueue, "");
     assert_eq!(text, "scx_bpf_error (70300 1024 1 0 0 -1)");
     let before = "
-        extern int runqueues __ksym;
+        extern int sd_llc_size __ksym;
         static void *(*const of_cpu)(const void *, u32) = (void *)153;";
-    let (text, _) = said(before, &format!("if (of_cpu(&runqueues, 0)) {INSERTS}"), "");
-    assert!(text.contains("`runqueues` is not offered"), "{text}");
+    let (text, _) = said(before, &format!("if (of_cpu(&sd_llc_size, 0)) {INSERTS}"), "");
+    assert!(text.contains("`sd_llc_size` is not offered"), "{text}");
 }

@@ -351,6 +351,7 @@ impl Making<'_> {
         let makers = self.split_makers(&mut value, of);
         for scope in self.filling.each("[[call]]", asked)? {
             let context = match of {
+                Some((_, bytes)) if !asked.contains_key("context") => vec![0; bytes as usize],
                 Some((of, bytes)) => self.bytes(&place, (of, bytes), &value, &scope)?,
                 None if asked.contains_key("context") => {
                     return Err(format!("{place} has no type, so nothing can be set in it"));

@@ -1,5 +1,6 @@
 //! What a loader's file may ask of a machine: numbers, and groups of CPUs.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The most capable CPU's capacity. Source: Linux, include/linux/sched.h, `SCHED_CAPACITY_SCALE`.
@@ -68,6 +69,7 @@ impl Topology {
             ("has_smt", (nr_cores < nr_cpus).into()),
             ("has_numa", (nr_nodes > 1).into()),
             ("has_little_cpus", self.cpus.iter().any(is_slow).into()),
+            ("total_capacity", (0..self.cpus.len()).map(|cpu| self.capacity(cpu)).sum()),
             ("cpus_per_core", self.most(|_, number| number, |cpu| cpu.core)),
             ("cpus_per_llc", self.most(|_, number| number, |cpu| cpu.llc)),
             ("cores_per_llc", self.most(|cpu, _| cpu.core, |cpu| cpu.llc)),
@@ -111,28 +113,96 @@ impl Topology {
         Some(groups.into_values().map(scope).collect())
     }
 
-    /// The CPUs, the fastest first.
-    pub(super) fn by_capacity(&self) -> Vec<i128> {
-        let mut all: Vec<usize> = (0..self.cpus.len()).collect();
-        all.sort_by_key(|&cpu| std::cmp::Reverse(self.cpus[cpu].speed));
-        all.into_iter().map(|cpu| cpu as i128).collect()
+    /// What a word for a list means where it is made for these CPUs; `None` if it means none.
+    pub(super) fn list(&self, word: &str, of: &[usize]) -> Option<Vec<i128>> {
+        let all = || 0..self.cpus.len();
+        let at = *of.first()?;
+        let own = self.cpus[at];
+        // How far another CPU is, and which it is.
+        let far = |&cpu: &usize| {
+            let other = self.cpus[cpu];
+            let apart = (other.node != own.node, other.llc != own.llc, other.core != own.core);
+            (apart, other.core.abs_diff(own.core), cpu.abs_diff(at), cpu)
+        };
+        let (number, llc) = (|cpu| cpu as i128, |cpu: usize| self.cpus[cpu].llc.into());
+        let llcs = || self.firsts(all(), |cpu| cpu.llc);
+        let others = || llcs().filter(|&cpu| self.cpus[cpu].llc != own.llc);
+        let is_near = |&cpu: &usize| self.cpus[cpu].node == own.node;
+        let list = match word {
+            "cpus" => all().map(number).collect(),
+            "cpus_by_capacity" => {
+                sorted(all(), |&cpu| Reverse(self.cpus[cpu].speed)).map(number).collect()
+            }
+            "cpus_by_core" => sorted(all(), |&cpu| {
+                let Processor { node, llc, core, .. } = self.cpus[cpu];
+                (node, llc, core)
+            })
+            .map(number)
+            .collect(),
+            "cpus_by_thread" => sorted(all(), |&cpu| {
+                let Processor { node, llc, core, speed } = self.cpus[cpu];
+                (self.thread(cpu), node, llc, Reverse(speed), core)
+            })
+            .map(number)
+            .collect(),
+            "other_cpus" => sorted(all().filter(|&cpu| cpu != at), far).map(number).collect(),
+            "llcs" => self.firsts(of.iter().copied(), |cpu| cpu.llc).map(llc).collect(),
+            "other_llcs" => sorted(others(), far).map(llc).collect(),
+            "near_llcs" => sorted(others().filter(is_near), far).map(llc).collect(),
+            "far_llcs" => sorted(others().filter(|cpu| !is_near(cpu)), far).map(llc).collect(),
+            "other_nodes" => {
+                let nodes = self.firsts(all(), |cpu| cpu.node).filter(|cpu| !is_near(cpu));
+                sorted(nodes, far).map(|cpu| self.cpus[cpu].node.into()).collect()
+            }
+            _ => return None,
+        };
+        Some(list)
+    }
+
+    /// The first of these CPUs of each part that they are in.
+    fn firsts(
+        &self,
+        cpus: impl Iterator<Item = usize>,
+        part: fn(&Processor) -> u32,
+    ) -> impl Iterator<Item = usize> {
+        let mut firsts = BTreeMap::new();
+        for cpu in cpus {
+            firsts.entry(part(&self.cpus[cpu])).or_insert(cpu);
+        }
+        firsts.into_values()
+    }
+
+    /// Which CPU of its core it is.
+    fn thread(&self, cpu: usize) -> usize {
+        (0..cpu).filter(|&other| self.cpus[other].core == self.cpus[cpu].core).count()
+    }
+
+    fn capacity(&self, cpu: usize) -> i128 {
+        let speed = u64::from(self.cpus[cpu].speed);
+        (speed * CAPACITY_MAX / u64::from(self.fastest.max(1))).into()
     }
 
     fn cpu(&self, number: usize, whole: &Scope) -> Scope {
         let cpu = self.cpus[number];
-        let capacity = u64::from(cpu.speed) * CAPACITY_MAX / u64::from(self.fastest.max(1));
+        let count = |part: fn(&Processor) -> u32| {
+            self.cpus.iter().filter(|other| part(other) == part(&cpu)).count() as i128
+        };
+        let near = (0..self.cpus.len()).filter(|&other| self.cpus[other].node == cpu.node);
         let shares = |&other: &usize| self.cpus[other].llc == cpu.llc;
         let of_llc = (0..self.cpus.len()).filter(shares);
         let mut names = whole.names.clone();
         names.extend([
-            ("llc_cpus", of_llc.clone().count() as i128),
+            ("core_cpus", count(|cpu| cpu.core)),
+            ("llc_cpus", count(|cpu| cpu.llc)),
+            ("node_cpus", count(|cpu| cpu.node)),
+            ("node_llcs", self.firsts(near, |cpu| cpu.llc).count() as i128),
             ("llc_mask", of_llc.take_while(|&cpu| cpu < 64).map(|cpu| 1 << cpu).sum()),
             ("cpu", number as i128),
             ("core", cpu.core.into()),
             ("llc", cpu.llc.into()),
             ("node", cpu.node.into()),
             ("sibling", self.sibling(number).map_or(-1, |other| other as i128)),
-            ("capacity", capacity.into()),
+            ("capacity", self.capacity(number)),
         ]);
         Scope { names, cpus: vec![number] }
     }
@@ -142,4 +212,14 @@ impl Topology {
         let core = self.cpus[number].core;
         (0..self.cpus.len()).find(|&other| other != number && self.cpus[other].core == core)
     }
+}
+
+/// In the order of their keys.
+fn sorted<Key: Ord>(
+    cpus: impl Iterator<Item = usize>,
+    key: impl FnMut(&usize) -> Key,
+) -> impl Iterator<Item = usize> {
+    let mut cpus: Vec<usize> = cpus.collect();
+    cpus.sort_by_key(key);
+    cpus.into_iter()
 }

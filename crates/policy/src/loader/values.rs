@@ -15,6 +15,8 @@ use crate::table::FLAGS;
 
 /// Bytes of one list that is made for each of a group, with all that is in it.
 const BYTES_MAX: usize = 1 << 26;
+/// How often a list may have one value.
+const REPEATED_MAX: i64 = 1 << 16;
 /// How deep unnamed structures may lie in each other.
 const NESTING_MAX: usize = 16;
 /// Some bytes, and where they begin in what is filled.
@@ -124,14 +126,20 @@ impl Filling<'_> {
             Value::Table(table) => {
                 known_keys(table, &["each", "value"], name)?;
                 let value = table.get("value").ok_or_else(|| format!("{name} has no value"))?;
-                let each = self.each(name, table)?;
+                let each = match table.get("each") {
+                    Some(Value::Integer(times)) if (0..=REPEATED_MAX).contains(times) => {
+                        (0..*times).map(|_| scope.clone()).collect()
+                    }
+                    _ => self.each(name, table)?,
+                };
                 Ok(each.into_iter().map(|scope| (value.clone(), scope)).collect())
             }
             Value::String(word) => match &word[..] {
                 "mask" => Ok(numbers(mask(&scope.cpus, bytes))),
-                "cpus" => Ok(numbers((0..self.machine.whole().cpus.len() as i128).collect())),
-                "cpus_by_capacity" => Ok(numbers(self.machine.by_capacity())),
                 _ => {
+                    if let Some(list) = self.machine.list(word, &scope.cpus) {
+                        return Ok(numbers(list));
+                    }
                     let each = word.rsplit_once("_of_").and_then(|(value, group)| {
                         Some((Value::String(value.to_owned()), self.machine.each(group)?))
                     });
@@ -240,7 +248,8 @@ impl Filling<'_> {
         matches!(self.btf.resolve(of), Ok((_, Type::Integer { name, .. })) if name == "char")
     }
 
-    /// What `path` leads to from a place, as `.member` and `[3]` do, and what it is called then.
+    /// What `path` leads to from a place, as `.member`, `[3]` and `[3:]`, the rest of an array, do,
+    /// and what it is called then.
     pub fn find(&self, name: &str, from: Place, path: &str) -> Result<(String, Place), String> {
         let (mut place, mut called) = (from, name.to_owned());
         for step in path.replace('[', ".[").split('.').filter(|step| !step.is_empty()) {
@@ -260,6 +269,12 @@ impl Filling<'_> {
         };
         let bytes = self.btf.bytes_of(*element).map_err(|error| error.to_string())?;
         let count = place.bytes.checked_div(bytes).unwrap_or(0);
+        if let Some(begin) = index.strip_suffix(':').and_then(|begin| begin.parse::<u64>().ok())
+            && begin <= count
+        {
+            let (offset, bytes) = (place.offset + begin * bytes, (count - begin) * bytes);
+            return Ok(Place { offset, of: place.of, bytes });
+        }
         let index = index.parse().ok().filter(|&index: &u64| index < count);
         let index = index.ok_or_else(|| format!("{name} has {count} elements, from 0 on"))?;
         Ok(Place { offset: place.offset + index * bytes, of: *element, bytes })
@@ -316,7 +331,8 @@ fn no_list(name: &str, word: &str) -> String {
     let groups = GROUPS.join(", ");
     format!(
         "{name} = {word:?} is no list\n\
-         hint: lists are cpus, cpus_by_capacity, mask, and as in llc_of_cpu a word of each of \
-         {groups}"
+         hint: lists are cpus, cpus_by_capacity, cpus_by_core, cpus_by_thread, other_cpus, llcs, \
+         other_llcs, near_llcs, far_llcs, other_nodes, mask, and as in llc_of_cpu a word of each \
+         of {groups}"
     )
 }

@@ -5,7 +5,7 @@
 //! branches are as equal as can be, which a kernel's red-black tree is not.
 
 use super::callbacks::call_back;
-use super::{Calling, at, function, refused};
+use super::{Calling, at, function, refused, run_queues};
 use bytecode::{Stop, Touch};
 use std::cmp::Ordering;
 
@@ -59,13 +59,15 @@ pub(super) fn acquire(run: &mut Calling<'_, '_>, [address, ..]: [u64; 5]) -> Res
     held.map(|()| address).ok_or_else(|| no_object(address))
 }
 
-/// `bpf_per_cpu_ptr`; variables of the kernel's own, which it takes too, are not simulated, and are
-/// NULL where a program may ask whether they exist.
+/// `bpf_per_cpu_ptr`, of an object of the policy's or of a variable of the kernel's.
 pub(super) fn of_cpu(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [address, cpu, ..] = given;
     let cpu = u64::from(cpu as u32);
     if address == 0 || cpu >= nr_cpus(run) {
         return Ok(0);
+    }
+    if let Some(own) = run_queues::variable(run, address, cpu as usize) {
+        return Ok(own);
     }
     run.host.policy.maps.copy_of_cpu(address, cpu).ok_or_else(|| no_object(address))
 }

@@ -42,17 +42,19 @@ impl Observed {
         let profiles = options.profile && !options.strict;
         let records = options.timeline || options.observe || options.queues;
         let is_asked_for = records || profiles || !options.watch.is_empty();
-        is_asked_for.then(|| {
-            Box::new(Observed {
-                timeline: options
-                    .timeline
-                    .then(|| (Recording::new(&spool), Recording::new(&spool))),
-                observations: options.observe.then(|| Recording::new(&spool)),
-                queues: options.queues.then(|| QueueRecorder::new(&spool)),
-                profiler: profiles.then(Profiler::default),
-                watches: None,
-                spool,
-            })
+        is_asked_for.then(|| Observed::with(spool, options))
+    }
+
+    /// The same, even if that is nothing.
+    pub fn with(spool: Spool, options: &Options) -> Box<Self> {
+        let profiles = options.profile && !options.strict;
+        Box::new(Observed {
+            timeline: options.timeline.then(|| (Recording::new(&spool), Recording::new(&spool))),
+            observations: options.observe.then(|| Recording::new(&spool)),
+            queues: options.queues.then(|| QueueRecorder::new(&spool)),
+            profiler: profiles.then(Profiler::default),
+            watches: None,
+            spool,
         })
     }
 
