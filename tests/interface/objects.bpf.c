@@ -217,6 +217,21 @@ void BPF_STRUCT_OPS(objects_dispatch, s32 cpu, struct task_struct *prev)
 	scx_bpf_dsq_move_to_local(SHARED_DSQ);
 }
 
+/* Memory of the policy's own, which a call takes for a mask. */
+static u64 some_cpus[132];
+
+static int ask_mask(void)
+{
+	struct bpf_cpumask *mask = (struct bpf_cpumask *)some_cpus;
+
+	bpf_cpumask_set_cpu(0, mask);
+	EXPECT(some_cpus[0] == 1 && bpf_cpumask_test_cpu(0, (struct cpumask *)mask));
+	EXPECT(bpf_cpumask_weight((struct cpumask *)mask) == 1);
+	bpf_cpumask_clear(mask);
+	EXPECT(some_cpus[0] == 0 && bpf_cpumask_empty((struct cpumask *)mask));
+	return 0;
+}
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(objects_init)
 {
 	s32 err = scx_bpf_create_dsq(SHARED_DSQ, -1);
@@ -225,6 +240,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(objects_init)
 		err = ask_list();
 	if (!err)
 		err = ask_tree();
+	if (!err)
+		err = ask_mask();
 	return err ? err : ask_holders();
 }
 
