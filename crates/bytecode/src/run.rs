@@ -153,13 +153,15 @@ impl Machine {
 
     /// Interprets the program from here on, and ends it where a pointer leads out of the object
     /// that it was derived from, where it reads what nobody wrote to its stack, and where it does
-    /// not give back what it must. That takes about twice the time of the interpreter alone. It may
-    /// be that no division by 0 is refused: C leaves it open, and BPF does not.
-    pub fn watch(&mut self, refuses_divisions: bool) {
+    /// not give back what it must. That takes about twice the time of the interpreter alone. Unless
+    /// `refuses_open`, what C leaves open and BPF does not is not refused: a division by 0, and
+    /// what nobody wrote, which a kernel lets those read who may load schedulers
+    /// (`bpf_allow_uninit_stack`).
+    pub fn watch(&mut self, refuses_open: bool) {
         self.translation = None;
         let own_lines = self.program.own_lines();
         let mut shadow = Shadow::new(self.memory.frames_begin(), own_lines);
-        shadow.refuses_divisions = refuses_divisions;
+        shadow.refuses_open = refuses_open;
         self.shadow = Some(Box::new(shadow));
     }
 

@@ -66,8 +66,8 @@ pub(super) struct Shadow {
     pub(super) own_lines: Vec<bool>,
     /// Variables that hold pointers of the kernel's.
     pub(super) pointers: BTreeSet<u64>,
-    /// Whether a division by 0 is refused.
-    pub(super) refuses_divisions: bool,
+    /// Whether what C leaves open and BPF does not is refused.
+    pub(super) refuses_open: bool,
     /// Where the present call came from, see [`Fault::own`](crate::Fault::own).
     pub(super) calls_own: Option<usize>,
     /// Origins of words of the stack.
@@ -101,7 +101,7 @@ impl Shadow {
             stack_begin,
             own_lines,
             pointers: BTreeSet::new(),
-            refuses_divisions: true,
+            refuses_open: true,
             calls_own: None,
             words: Box::new([Origin::NONE; STACK_WORDS]),
             written: Box::new([false; STACK_BYTES]),
@@ -198,7 +198,11 @@ impl Shadow {
             Touch::ReadAll => written == bytes,
             Touch::Write => true,
         };
-        if is_fine { Ok(()) } else { Err(FaultKind::Unwritten { bytes, written }) }
+        if is_fine || !self.refuses_open {
+            Ok(())
+        } else {
+            Err(FaultKind::Unwritten { bytes, written })
+        }
     }
 
     /// The origins of what the present call was given and is this value.

@@ -267,7 +267,7 @@ impl<H: Host> StrictFrame<'_, '_, H> {
             Instruction::Arithmetic { operation, width, by, .. } if divides(operation) => {
                 let by = self.frame.operand(by);
                 let is_zero = if width == Width::Bits32 { by as u32 == 0 } else { by == 0 };
-                let is_refused = is_zero && self.frame.run.shadow().refuses_divisions;
+                let is_refused = is_zero && self.frame.run.shadow().refuses_open;
                 if is_refused { Err(FaultKind::Division) } else { Ok(()) }
             }
             Instruction::Call(Callee::Offered(number)) => {
