@@ -238,7 +238,9 @@ def test_the_reference_names_all_that_a_policy_may_use():
     page = path.read_text()
     for heading, part in interface_parts().items():
         assert part.count("`") >= 8, heading
-        section = rf"^(#+ {heading}\n(?:(?!#|`|\| `).*\n)*)((?:(?:`|\| `).*\n)+)"
+        # A paragraph of its own, or the rows of a table: prose may have lines that begin alike.
+        before = rf"#+ {heading}\n(?:(?!#).*\n)*?(?:\n|\| ---.*\n)"
+        section = rf"^({before})((?:(?:`|\| `).*\n)+)"
         found = re.search(section, page, re.MULTILINE)
         assert found, f"{heading}: the page lacks its part"
         assert WRITE or found[2] == part, f"{heading}: `make docs` writes it"
