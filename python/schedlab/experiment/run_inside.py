@@ -33,6 +33,9 @@ def asked(dump_at: Sequence[str], watch: Sequence[str], is_simulated: bool) -> d
         raise BadValue("--dump-at", times[-1], f"is one of more than {DUMPS_MAX} times")
     if len(watch) > WATCHED_MAX:
         raise BadValue("--watch", watch[-1], f"is one of more than {WATCHED_MAX}")
+    if any(not expression.strip() for expression in watch):
+        hint = "write NAME, NAME.FIELD, NAME[3] or MAP[KEY].FIELD"
+        raise BadValue("--watch", "", "names no number of the policy's", hint)
     return {
         "dump_at_ns": [values.parse_duration_ns("--dump-at", text) for text in times],
         "dump_at_end": len(times) < len(dump_at),
