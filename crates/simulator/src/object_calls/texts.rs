@@ -2,6 +2,7 @@
 
 use super::{Calling, writable};
 use bytecode::{Size, Stop, errno};
+use std::cell::Cell;
 
 /// The longest text. Source: Linux, include/uapi/linux/limits.h, `XATTR_SIZE_MAX`.
 const TEXT_MAX: u64 = 65536;
@@ -32,7 +33,9 @@ pub(super) fn compare(
     ignores_case: bool,
     most: u64,
 ) -> Result<u64, Stop> {
+    let looked_at = Cell::new(0);
     let difference = |at: u64| -> Result<Option<i32>, i32> {
+        looked_at.set(at);
         let (a, b) = (byte(run, one.wrapping_add(at))?, byte(run, other.wrapping_add(at))?);
         let (a, b) = (lower(a, ignores_case) as i8, lower(b, ignores_case) as i8);
         Ok(match a.cmp(&b) as i32 {
@@ -48,7 +51,7 @@ pub(super) fn compare(
             .find_map(|at| difference(at).transpose())
             .unwrap_or(Ok(end(most, 0)))
     };
-    Ok(answer(run, 1, found))
+    Ok(answer(run, looked_at.get(), found))
 }
 
 /// What a call answers that came to its end, which is 64 KiB if it has no other.
@@ -87,8 +90,10 @@ pub(super) fn find_text(
     [text, part, ..]: [u64; 5],
     most: u64,
 ) -> Result<u64, Stop> {
+    let looked_at = Cell::new(0);
     let begins = |at: u64| -> Result<Option<i32>, i32> {
         for within in 0..TEXT_MAX {
+            looked_at.set(looked_at.get() + 1);
             let wanted = byte(run, part.wrapping_add(within))?;
             if wanted == 0 {
                 return Ok(Some(at as i32));
@@ -110,7 +115,7 @@ pub(super) fn find_text(
         let ways = (0..TEXT_MAX).find_map(|at| begins(at).transpose());
         ways.unwrap_or(Err(-errno::E2BIG))
     };
-    Ok(answer(run, found.map_or(1, |at| at.max(1) as u64), found))
+    Ok(answer(run, looked_at.get(), found))
 }
 
 /// An iterator over bits: in half a word each, the present one, -1 at first, and how many there
