@@ -93,8 +93,8 @@ def vm_options(several: bool) -> Callable:
         click.option("--on", type=click.Choice(["simulator", "vm"]), default="simulator",
                      help="Simulate, or boot a real kernel in a virtual machine."),
         click.option("--kernel", metavar="NAME",
-                     help="Simulated: the release of Linux whose sched_ext policies find: 6.12, 6.18"
-                          " or 7.3; that of all at once if left out. With --on vm: a kernel of"
+                     help="Simulated: the release of Linux whose sched_ext policies find, 6.12,"
+                          " 6.18 or 7.3; that of all at once if left out. With --on vm: a kernel of"
                           " `schedlab kernels list`; the newest that takes policies if left out."),
         click.option("--cpus", multiple=several, metavar="N[,SOCKETS,CORES,THREADS]",
                      help="So many CPUs instead of those of the machine's file. With --on vm: CPUs"
