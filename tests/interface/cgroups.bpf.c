@@ -10,17 +10,13 @@
  */
 #include <scx/cgroups.bpf.h>
 
+#include "expect.bpf.h"
+
 char _license[] SEC("license") = "GPL";
 
 #define SHARED_DSQ 0
 #define SLICE_NS (4 * NSEC_PER_MSEC)
 #define NO_GROUP 0x7fffffffffffULL
-
-#define must(is_so)                                                                                \
-	do {                                                                                       \
-		if (!(is_so))                                                                      \
-			scx_bpf_error("line %d: " #is_so, __LINE__);                               \
-	} while (0)
 
 struct group {
 	u64 vtime;

@@ -12,4 +12,11 @@
 		}                                                                                  \
 	} while (0)
 
+/* The same, where there is no answer to give. */
+#define must(is_so)                                                                                \
+	do {                                                                                       \
+		if (!(is_so))                                                                      \
+			scx_bpf_error("line %d: not " #is_so, __LINE__);                           \
+	} while (0)
+
 #endif

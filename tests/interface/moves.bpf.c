@@ -7,6 +7,8 @@
  */
 #include <scx/cgroups.bpf.h>
 
+#include "expect.bpf.h"
+
 char _license[] SEC("license") = "GPL";
 
 #define SHARED_DSQ 0
@@ -28,12 +30,6 @@ enum {
 	SAW_REFUSED = 1 << 8,
 	SAW_ALL = (1 << 9) - 1,
 };
-
-#define must(is_so)                                                                                \
-	do {                                                                                       \
-		if (!(is_so))                                                                      \
-			scx_bpf_error("line %d: " #is_so, __LINE__);                               \
-	} while (0)
 
 struct group {
 	u64 weight, period_us, quota_us, burst_us;

@@ -7,16 +7,12 @@
  */
 #include <scx/common.bpf.h>
 
+#include "expect.bpf.h"
+
 char _license[] SEC("license") = "GPL";
 
 #define SHARED_DSQ 0
 #define CATCHER(name) __attribute__((btf_decl_tag("exception_callback:" #name)))
-#define must(is_so)                                                                                \
-	do {                                                                                       \
-		if (!(is_so))                                                                      \
-			scx_bpf_error("line %d: not " #is_so, __LINE__);                           \
-	} while (0)
-
 extern void bpf_throw(u64 cookie) __ksym;
 
 static u64 nr_turns, nr_thrown, nr_caught, nr_behind;

@@ -57,3 +57,4 @@ pub use room::{Room, Shift};
 pub use run::{Host, Machine, Run, Touch, Words};
 pub use structures::{Field, Shape, Structure, Structures};
 pub use values::NameOf;
+pub use ways::Constant;

@@ -16,7 +16,7 @@ use crate::program::{
     Elements, Extent, FUNCTIONS_BEGIN, Holding, LinkedFunction, Program, Rows, Shortcut,
 };
 use crate::structures::{Answer, Structures, Widths};
-use crate::ways::{Constants, Written, each_way, each_way_apart};
+use crate::ways::{Constant, Constants, Written, each_way, each_way_apart};
 
 /// Instructions that a program may have, as in the kernel (include/linux/bpf.h,
 /// `BPF_COMPLEXITY_LIMIT_INSNS`).
@@ -53,7 +53,7 @@ pub struct Addresses {
     pub maps: Vec<u64>,
     /// What never changes, such as read-only variables, by its address: a way that it closes is no
     /// way, as for a kernel's verifier.
-    pub constants: Vec<(u64, Vec<u8>)>,
+    pub constants: Vec<Constant>,
     /// The values of maps, by what stands for the map, that [`Shortcut::Element`] finds. All of
     /// them lie where programs may write, and such a call gives the address of one, or 0.
     pub elements: BTreeMap<u64, Elements>,

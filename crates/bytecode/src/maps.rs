@@ -22,6 +22,7 @@ use crate::program::Elements;
 use crate::room::Room;
 pub use arenas::arena_of;
 use entries::Entries;
+use kind::{is_array, is_hash, is_per_cpu};
 pub use looking::Key;
 use pieces::Pieces;
 use queue::Ring;
@@ -67,6 +68,21 @@ pub mod kind {
     pub const CGRP_STORAGE: u32 = 32;
     /// Pages of memory that pointers lead through.
     pub const ARENA: u32 = 33;
+
+    /// Whether a map of this kind has values by keys of any size.
+    pub fn is_hash(kind: u32) -> bool {
+        [HASH, PERCPU_HASH, LRU_HASH, LRU_PERCPU_HASH].contains(&kind)
+    }
+
+    /// Whether it has values by numbers.
+    pub fn is_array(kind: u32) -> bool {
+        [ARRAY, PERCPU_ARRAY].contains(&kind)
+    }
+
+    /// Whether each CPU has values of its own.
+    pub fn is_per_cpu(kind: u32) -> bool {
+        [PERCPU_HASH, PERCPU_ARRAY, LRU_PERCPU_HASH].contains(&kind)
+    }
 }
 
 /// What stands for the first map of an object; no address.
@@ -114,6 +130,8 @@ pub mod errno {
     pub const ENODEV: i32 = 19;
     /// Not possible with this map.
     pub const EINVAL: i32 = 22;
+    /// Beyond what there is.
+    pub const ERANGE: i32 = 34;
     /// Not possible here.
     pub const EOPNOTSUPP: i32 = 95;
 }
@@ -182,14 +200,6 @@ fn is_queue(kind: u32) -> bool {
     [kind::QUEUE, kind::STACK].contains(&kind)
 }
 
-fn is_hash(kind: u32) -> bool {
-    [kind::HASH, kind::PERCPU_HASH, kind::LRU_HASH, kind::LRU_PERCPU_HASH].contains(&kind)
-}
-
-fn is_array(kind: u32) -> bool {
-    [kind::ARRAY, kind::PERCPU_ARRAY].contains(&kind)
-}
-
 /// Whether a map has neither keys nor values but records.
 fn is_ring(kind: u32) -> bool {
     [kind::RINGBUF, kind::USER_RINGBUF].contains(&kind)
@@ -197,10 +207,6 @@ fn is_ring(kind: u32) -> bool {
 
 fn is_of_maps(kind: u32) -> bool {
     [kind::ARRAY_OF_MAPS, kind::HASH_OF_MAPS].contains(&kind)
-}
-
-fn is_per_cpu(kind: u32) -> bool {
-    [kind::PERCPU_HASH, kind::PERCPU_ARRAY, kind::LRU_PERCPU_HASH].contains(&kind)
 }
 
 #[derive(Debug)]

@@ -90,6 +90,27 @@ impl Written {
     }
 }
 
+/// Memory that never changes.
+#[derive(Clone, Debug)]
+pub struct Constant {
+    /// Its address.
+    pub begin: u64,
+    /// How many bytes it has.
+    pub len: usize,
+    /// The first of them; all others are 0.
+    pub bytes: Vec<u8>,
+}
+
+impl Constant {
+    /// The number of so many bytes at an address, if all are within.
+    fn number(&self, address: u64, bytes: u64) -> Option<u64> {
+        let from = usize::try_from(address.checked_sub(self.begin)?).ok()?;
+        let to = from.checked_add(bytes as usize).filter(|&to| to <= self.len)?;
+        let byte = |at: usize| u64::from(self.bytes.get(at).copied().unwrap_or(0));
+        Some((from..to).rev().fold(0, |value, at| value << 8 | byte(at)))
+    }
+}
+
 /// What registers are known to hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Constants([Option<u64>; 11]);
@@ -108,23 +129,14 @@ impl Constants {
     }
 
     /// What an instruction loads, if that never changes.
-    fn loaded(&self, of: &Instruction, constants: &[(u64, Vec<u8>)]) -> Option<u64> {
+    fn loaded(&self, of: &Instruction, constants: &[Constant]) -> Option<u64> {
         let Instruction::Load { size, signed: false, base, offset, .. } = *of else { return None };
         let address = self.0[base.number()]?.wrapping_add_signed(offset.into());
-        constants.iter().find_map(|(begin, bytes)| {
-            let from = usize::try_from(address.checked_sub(*begin)?).ok()?;
-            let found = bytes.get(from..from.checked_add(size.bytes() as usize)?)?;
-            Some(found.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
-        })
+        constants.iter().find_map(|constant| constant.number(address, size.bytes()))
     }
 
     /// What holds behind an instruction; where it goes on, and where a jump may lead.
-    pub(crate) fn step(
-        &mut self,
-        at: usize,
-        of: &Instruction,
-        constants: &[(u64, Vec<u8>)],
-    ) -> Onwards {
+    pub(crate) fn step(&mut self, at: usize, of: &Instruction, constants: &[Constant]) -> Onwards {
         let next = (!of.leaves()).then_some(at + of.slots());
         match *of {
             Instruction::Arithmetic { operation, width, to, by } => {

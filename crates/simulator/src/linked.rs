@@ -7,7 +7,7 @@ use crate::shown::{Part, Shown};
 use crate::visible::{CPU_AT, Placed, Visible};
 use crate::{ON_VM, Options};
 use bytecode::{
-    Addresses, Arena, Machine, Maps, Program, UnknownMap, World, arena_of, kind, tokens,
+    Addresses, Arena, Constant, Machine, Maps, Program, UnknownMap, World, arena_of, kind, tokens,
 };
 use policy::{Call, Loaded, Made};
 use scenario::machine::Release;
@@ -267,15 +267,15 @@ impl Adopted {
 
 /// What the policy cannot change and nobody else does: its constants, by their addresses, and what
 /// no kernel's configuration says.
-fn constants(copy: &Loaded, data: &[u64], world: &World) -> Vec<(u64, Vec<u8>)> {
+fn constants(copy: &Loaded, data: &[u64], world: &World) -> Vec<Constant> {
     let sections = copy.object.data.iter().zip(&copy.data).zip(data);
     let read_only = sections.filter(|((section, _), _)| section.read_only);
-    let constants = read_only.map(|((section, bytes), &address)| {
-        let mut bytes = bytes.clone();
-        bytes.resize(section.bytes.len(), 0);
-        (address, bytes)
+    let constants = read_only.map(|((section, bytes), &begin)| {
+        let len = section.bytes.len();
+        Constant { begin, len, bytes: bytes.clone() }
     });
-    constants.chain([(world.zero, vec![0; size_of::<u64>()])]).collect()
+    let zero = Constant { begin: world.zero, len: size_of::<u64>(), bytes: Vec::new() };
+    constants.chain([zero]).collect()
 }
 
 /// Places an object's variables, and says where each section of them is.

@@ -142,16 +142,22 @@ fn run(object: &mut Object, plan: &Plan, call: &Call) -> Told {
     run_in(object, plan, call, &mut context)
 }
 
+/// Where the maps that share their memory with this process have it: from and to.
+pub(super) fn shared_maps() -> io::Result<Vec<(u64, u64)>> {
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    let range = |line: &str| {
+        let (begin, end) = line.split(' ').next()?.split_once('-')?;
+        Some((number(begin)?, number(end)?))
+    };
+    let mappings = fs::read_to_string("/proc/self/maps")?;
+    let shared = mappings.lines().filter(|line| line.ends_with(SHARED_MAP));
+    Ok(shared.filter_map(range).collect())
+}
+
 /// Writes into memory that a map shares with this process.
 fn write_shared(address: u64, bytes: &[u8]) -> io::Result<()> {
     let end = address.saturating_add(bytes.len() as u64);
-    let number = |text: &str| u64::from_str_radix(text, 16).ok();
-    let holds = |line: &str| {
-        let range = line.split(' ').next().and_then(|range| range.split_once('-'));
-        let range = range.and_then(|(begin, end)| Some((number(begin)?, number(end)?)));
-        line.ends_with(SHARED_MAP) && range.is_some_and(|(from, to)| from <= address && end <= to)
-    };
-    if !fs::read_to_string("/proc/self/maps")?.lines().any(holds) {
+    if !shared_maps()?.into_iter().any(|(from, to)| from <= address && end <= to) {
         return Err(io::Error::other("no map has it in this process"));
     }
     // The kernel writes, and says if there is no page; a pointer would end this process.

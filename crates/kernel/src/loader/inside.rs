@@ -159,7 +159,7 @@ impl Values for Inside {
     fn nr_entries(&self, map: usize) -> Option<u64> {
         match self.object.maps[map].kind {
             kind::ARRAY | kind::PERCPU_ARRAY => Some(self.maps[map].as_ref()?.max_entries().into()),
-            of if is_hash(of) => Some(self.keys(map).len() as u64),
+            of if kind::is_hash(of) => Some(self.keys(map).len() as u64),
             _ => None,
         }
     }
@@ -180,7 +180,7 @@ impl Values for Inside {
                 let label = Label::Owner(format!("{}[{}]", task.name, task.tid));
                 self.of_key(map, &fd.as_raw_fd().to_ne_bytes(), &label)
             })),
-            of if is_hash(of) => Box::new(self.keys(map).into_iter().flat_map(move |key| {
+            of if kind::is_hash(of) => Box::new(self.keys(map).into_iter().flat_map(move |key| {
                 let label = Label::Bytes(key.clone().into());
                 self.of_key(map, &key, &label)
             })),
@@ -199,13 +199,8 @@ impl Values for Inside {
 fn in_arena(object: &Object, bytes: u64) -> Option<u64> {
     let arena = object.maps.iter().find(|map| map.kind == kind::ARENA)?;
     let size = u64::from(arena.entries_max) * PAGE_BYTES;
-    let maps = fs::read_to_string("/proc/self/maps").ok()?;
-    let mut mappings = maps.lines().filter(|line| line.contains("bpf-map")).filter_map(|line| {
-        let (begin, end) = line.split_once(' ')?.0.split_once('-')?;
-        let number = |text| u64::from_str_radix(text, 16).ok();
-        Some((number(begin)?, number(end)?))
-    });
-    let (begin, end) = mappings.find(|(begin, end)| end - begin == size)?;
+    let mappings = front_end::shared_maps().ok()?;
+    let (begin, end) = mappings.into_iter().find(|(begin, end)| end - begin == size)?;
     let last = end - bytes.next_multiple_of(PAGE_BYTES).min(size);
     [last, begin].into_iter().find(|&address| is_there(address) == Some(true))
 }
@@ -216,10 +211,6 @@ fn is_there(address: u64) -> Option<bool> {
     let pages = File::open("/proc/self/pagemap").ok()?;
     pages.read_exact_at(&mut entry, address / PAGE_BYTES * 8).ok()?;
     Some(u64::from_ne_bytes(entry) & PRESENT != 0)
-}
-
-fn is_hash(of: u32) -> bool {
-    [kind::HASH, kind::LRU_HASH, kind::PERCPU_HASH, kind::LRU_PERCPU_HASH].contains(&of)
 }
 
 struct Task {

@@ -81,7 +81,7 @@ fn find_entry(
     let place = if of_tasks {
         Place::Task { map: number, pid: *key }
     } else {
-        if is_per_cpu(map) {
+        if kind::is_per_cpu(map.kind) {
             let Some((Step::Element(of), after)) = rest.split_first() else {
                 return Err(format!("each CPU has its own: name one, {written}[cpu]"));
             };
@@ -100,11 +100,6 @@ fn find_entry(
     Ok((place, spot.map_err(|why| told(&why))?))
 }
 
-/// Whether each CPU has values of its own.
-fn is_per_cpu(map: &MapDefinition) -> bool {
-    [kind::PERCPU_ARRAY, kind::PERCPU_HASH, kind::LRU_PERCPU_HASH].contains(&map.kind)
-}
-
 /// The value of a map that says only how large its values are, if that can be a number.
 pub(super) fn untyped(map: &MapDefinition) -> Option<Spot> {
     let bytes = u64::from(map.value_bytes);
@@ -115,14 +110,12 @@ pub(super) fn untyped(map: &MapDefinition) -> Option<Spot> {
 
 /// A number as the bytes of a map's key.
 fn key_bytes(map: &MapDefinition, key: i64) -> Result<Vec<u8>, String> {
-    let arrays = [kind::ARRAY, kind::PERCPU_ARRAY];
-    let hashes = [kind::HASH, kind::LRU_HASH, kind::PERCPU_HASH, kind::LRU_PERCPU_HASH];
-    let name = &map.name;
-    if !arrays.contains(&map.kind) && !hashes.contains(&map.kind) {
+    let (name, is_array) = (&map.name, kind::is_array(map.kind));
+    if !is_array && !kind::is_hash(map.kind) {
         let kind = bytecode::map_kind_name(map.kind);
         return Err(format!("{name} is of type {kind}, whose values have no keys to name here"));
     }
-    if arrays.contains(&map.kind) && !(0..map.entries_max.into()).contains(&key) {
+    if is_array && !(0..map.entries_max.into()).contains(&key) {
         return Err(format!("{name} has entries 0 to {}", map.entries_max.saturating_sub(1)));
     }
     let bytes = map.key_bytes as usize;

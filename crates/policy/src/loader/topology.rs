@@ -220,6 +220,7 @@ fn sorted<Key: Ord>(
     key: impl FnMut(&usize) -> Key,
 ) -> impl Iterator<Item = usize> {
     let mut cpus: Vec<usize> = cpus.collect();
-    cpus.sort_by_key(key);
+    // A key may take a look at all CPUs.
+    cpus.sort_by_cached_key(key);
     cpus.into_iter()
 }

@@ -200,19 +200,20 @@ pub(super) fn release(run: &mut Calling<'_, '_>, [at, ..]: [u64; 5]) -> Result<u
 /// A set that it may change: one that it made, or memory of its own that it takes for one.
 fn own<'a>(run: &'a mut Calling<'_, '_>, address: u64) -> Result<&'a mut CpuMask, Stop> {
     let width = run.host.visible.width();
-    if !run.host.policy.given.masks.used.contains_key(&address) {
-        if run.host.visible.room.find(address, width.bytes(), true).is_none() {
+    let place = match run.host.policy.given.masks.used.get(&address) {
+        Some(mask) => mask.address().cast(),
+        None if run.host.visible.room.find(address, width.bytes(), true).is_some() => {
+            at(run, address, width.bytes(), align_of::<u64>(), Touch::Write)?.cast()
+        }
+        None => {
             let what = "is given for a mask of its own and is none";
             return Err(refused(format!("{address:#x} {what}")));
         }
-        let place = at(run, address, width.bytes(), align_of::<u64>(), Touch::Write)?;
-        let bits = std::ptr::slice_from_raw_parts_mut(place.cast::<u64>(), width.words());
-        // SAFETY: so many bytes of the policy's memory, which nobody else looks at while a call
-        // that was lent `run` has them.
-        return Ok(unsafe { &mut *(bits as *mut CpuMask) });
-    }
-    let mask = run.host.policy.given.masks.used.get_mut(&address);
-    mask.map(|mask| &mut **mask).ok_or_else(|| refused(format!("{address:#x} is no mask")))
+    };
+    let bits = std::ptr::slice_from_raw_parts_mut::<u64>(place, width.words());
+    // SAFETY: so many bytes of a mask, or of the policy's memory, which nobody else looks at while
+    // a call that was lent `run` has them.
+    Ok(unsafe { &mut *(bits as *mut CpuMask) })
 }
 
 fn change(

@@ -182,14 +182,13 @@ pub(super) fn dynptr_clone(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result
 
 /// Lets a dynptr be of a part of what it was of.
 pub(super) fn dynptr_adjust(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
-    const ERANGE: i32 = 34;
     let [dynptr, from, to, ..] = given;
     let [begin, size] = sized(run, dynptr)?;
     if begin == 0 || from > to {
         return Ok(-errno::EINVAL as u64);
     }
     if to > size {
-        return Ok(-ERANGE as u64);
+        return Ok(-errno::ERANGE as u64);
     }
     set_sized(run, dynptr, [begin + from, to - from])?;
     Ok(0)

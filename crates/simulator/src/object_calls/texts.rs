@@ -8,8 +8,6 @@ use std::cell::Cell;
 const TEXT_MAX: u64 = 65536;
 /// Most words of an iterator over bits. Source: Linux, kernel/bpf/helpers.c.
 const BIT_WORDS_MAX: u64 = 511;
-/// The address is no kernel's.
-const ERANGE: i32 = 34;
 
 /// The byte at an address.
 fn byte(run: &Calling<'_, '_>, at: u64) -> Result<u8, i32> {
@@ -45,7 +43,7 @@ pub(super) fn compare(
         })
     };
     let found = if one == 0 || other == 0 {
-        Err(-ERANGE)
+        Err(-errno::ERANGE)
     } else {
         (0..most.min(TEXT_MAX))
             .find_map(|at| difference(at).transpose())
@@ -69,7 +67,7 @@ pub(super) fn find(
     let mut at = 0;
     let found = loop {
         if text == 0 {
-            break Err(-ERANGE);
+            break Err(-errno::ERANGE);
         }
         if at == most.min(TEXT_MAX) {
             break Ok(end(most, letter.map_or(at as i32, |_| -errno::ENOENT)));
@@ -110,7 +108,7 @@ pub(super) fn find_text(
         Ok(Some(-errno::E2BIG))
     };
     let found = if text == 0 || part == 0 {
-        Err(-ERANGE)
+        Err(-errno::ERANGE)
     } else {
         let ways = (0..TEXT_MAX).find_map(|at| begins(at).transpose());
         ways.unwrap_or(Err(-errno::E2BIG))
