@@ -86,7 +86,7 @@ impl Core<'_> {
         self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;
         self.note_runnable(task);
         self.call_for(Operation::Runnable, task, enq_flags);
-        self.charge(Spent::Scheduler, 2 * self.cpus.costs().dsq_op_ns);
+        self.charge(Spent::Queue, 2 * self.cpus.costs().dsq_op_ns);
         let cpu = self.here();
         self.cpus[cpu].exec_start_ns = self.now_ns();
         self.call_for(Operation::Running, task, 0);
