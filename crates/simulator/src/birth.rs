@@ -60,6 +60,16 @@ impl Core<'_> {
         task
     }
 
+    /// Has a task that may run everywhere be started on the CPU whose turn it is.
+    pub fn start_elsewhere(&mut self, task: TaskId) {
+        let nr_cpus = self.cpus.len();
+        let seen = self.tasks.seen_mut(task);
+        if seen.nr_cpus_allowed as usize >= nr_cpus {
+            seen.cpu = (task as usize % nr_cpus) as i32;
+            seen.recent_used_cpu = seen.cpu;
+        }
+    }
+
     /// A new task comes to the policy.
     pub fn admit(&mut self, task: TaskId, fork: bool) {
         self.tasks.seen_mut(task).start_time = self.now_ns();

@@ -112,6 +112,9 @@ impl Kernel<'_> {
                 return;
             }
             let task = self.create(initial.template, None);
+            if workload.starts_everywhere {
+                self.core.start_elsewhere(task);
+            }
             self.core.admit(task, false);
             self.core.time.add_timer(initial.start_at_ns, Timer::Start(task));
         }

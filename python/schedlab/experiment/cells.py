@@ -28,7 +28,7 @@ from schedlab.experiment.definition import (
 )
 from schedlab.kernel import platform as kernel_platform
 from schedlab.store.runs import RunKey
-from schedlab.values import UNIT_NS, Value, numeric, parse_tunable, refuse_duplicates
+from schedlab.values import UNIT_NS, Value, numeric, of_machine, parse_tunable, refuse_duplicates
 
 # The core reads whole numbers of 64 bits.
 NUMBER_MAX = 2**63 - 1
@@ -277,7 +277,9 @@ def _choose_workload(
     """The workload with these of its varied values, held against a machine's name and CPUs; without
     one, before any is looked for, against what real tasks can do."""
     on_machine = experiment.machine_parameters.get(machine[0], {}) if machine else {}
-    given = {**experiment.parameters, **on_machine} | {name: str(value) for name, value in varied}
+    said = {**experiment.parameters, **on_machine} | {name: str(value) for name, value in varied}
+    nr_cpus = machine[1] if machine else int(experiment.vm.cpus[0].split(",")[0])
+    given = {name: of_machine(text, nr_cpus) for name, text in said.items()}
     workload = _load_workload(path, given, experiment, machine)
     facts = (workload.name, str(path), workload.digest, given, dict(workload.parameters))
     return ChosenWorkload(experiment.workload, *facts, dict(varied))
