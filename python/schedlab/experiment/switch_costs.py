@@ -28,7 +28,7 @@ MEANINGS = {
     "interrupt": "interrupting other CPUs",
 }
 PARTS = tuple(MEANINGS)
-# So many times what it costs where it costs least is a switch at a knee, and behind it.
+# So many times what it costs at the first value is what a switch costs at a knee, and behind it.
 KNEE = 2.0
 
 # Of one run: the ns a switch by part.
@@ -47,7 +47,7 @@ class SwitchCost(OfPolicy):
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What a switch costs at `x` over what it costs where it costs least: `part` is the one that
+    """What a switch costs at `x` over what it costs at the first value: `part` is the one that
     grew most, `share` its percentage of what was added."""
 
     x: float
@@ -64,12 +64,12 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class Knee:
-    """From `knee` on a switch costs at least `KNEE` times what it costs at `least_x`, before it;
-    `last` is at the last value of what was varied."""
+    """From `knee` on a switch costs at least `KNEE` times what it costs at `first_x`, the first value
+    of what was varied; `last` is at the last one."""
 
     panel: Panel
     policy: str
-    least_x: float
+    first_x: float
     knee: Added
     last: Added
 
@@ -77,7 +77,7 @@ class Knee:
         """In a sentence, but for the policy's name."""
         text = (
             f"from {axis} = {self.knee.x:,} on a switch costs twice as much as at"
-            f" {self.least_x:,}, or more: there {self.knee.told}"
+            f" {self.first_x:,}, or more: there {self.knee.told}"
         )
         return text + f"; at {self.last.x:,} {self.last.told}" * (self.last.x != self.knee.x)
 
@@ -119,22 +119,21 @@ def _knee(panel: Panel, policy: str) -> Knee | None:
     ]
     means = [sum(sum(run.values()) for run in runs) / len(runs) for _, runs in of_cells]
     for at in range(1, len(means)):
-        least = min(range(at), key=lambda place: means[place])
-        if min(means[at:]) >= KNEE * means[least] > 0:
-            least_x, before = of_cells[least]
-            knee, last = (_added(*of_cells[place], before) for place in (at, -1))
-            return Knee(panel, policy, least_x, knee, last)
+        if min(means[at:]) >= KNEE * means[0] > 0:
+            first_x, first = of_cells[0]
+            knee, last = (_added(*of_cells[place], first) for place in (at, -1))
+            return Knee(panel, policy, first_x, knee, last)
     return None
 
 
-def _added(x: float, runs: Sequence[Parts], before: Sequence[Parts]) -> Added:
-    base = {name: sum(run[name] for run in before) / len(before) for name in PARTS}
+def _added(x: float, runs: Sequence[Parts], first: Sequence[Parts]) -> Added:
+    base = {name: sum(run[name] for run in first) / len(first) for name in PARTS}
     shares = []
     for run in runs:
         added = {name: run[name] - base[name] for name in PARTS}
         shares.append({name: 100 * added[name] / sum(added.values()) for name in PARTS})
     part = max(PARTS, key=lambda name: sum(run[name] for run in shares))
-    totals = ([sum(run.values()) for run in some] for some in (runs, before))
+    totals = ([sum(run.values()) for run in some] for some in (runs, first))
     return Added(x, estimates.ratio(*totals), part, estimate([run[part] for run in shares]))
 
 
