@@ -40,6 +40,8 @@ impl Core<'_> {
 
     /// `ops.init`, between what the policy's loader calls; its return value, 0 if there is none.
     pub fn call_init(&mut self) -> i32 {
+        // What its loader calls may end the run, and a dump of that names CPUs.
+        self.make_cids();
         self.call_syscalls(false);
         if self.recorder.has_failed() {
             return 0;
@@ -54,9 +56,8 @@ impl Core<'_> {
         result
     }
 
-    /// Gives CPUs their cids, which `ops.init_cids` may change; whether the run goes on.
+    /// `ops.init_cids`, which may change the cids of CPUs; whether the run goes on.
     fn call_init_cids(&mut self) -> bool {
-        self.make_cids();
         if self.policy.takes_cids() {
             let result = self.call(Operation::InitCids, [0; 3]).unwrap_or(0) as i32;
             if result != 0 && !self.recorder.has_failed() {
