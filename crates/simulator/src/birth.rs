@@ -54,7 +54,7 @@ impl Core<'_> {
         seen.mm = mm;
         seen.cpus_ptr = shared.unwrap_or(seen.cpus_ptr);
         seen.real_parent = parent;
-        seen.cgroups = group;
+        (seen.cgroups, seen.task_group) = (group, group);
         seen.cpu = if allowed.has(here) { here } else { first } as i32;
         seen.recent_used_cpu = seen.cpu;
         task
