@@ -381,6 +381,13 @@ impl Visible {
         Some(begin)
     }
 
+    /// Writes bytes where a policy has room for them; `None` if they are beyond all.
+    pub fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
+        let memory = self.memory.as_mut().expect("no machine has it");
+        memory.bytes_mut(address, bytes.len() as u64)?.copy_from_slice(bytes);
+        Some(())
+    }
+
     /// Puts into maps what they begin with; where that is not possible, a sentence on it.
     pub fn fill(&mut self, maps: &mut Maps, of: &Loaded, nr_cpus: usize) -> Result<(), String> {
         let Some(memory) = self.memory.as_mut().filter(|_| !of.entries.is_empty()) else {
