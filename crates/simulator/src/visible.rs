@@ -277,8 +277,12 @@ impl Visible {
         self.memory.take().expect("one machine at a time")
     }
 
-    /// The memory of a machine that is gone.
-    pub fn give_back(&mut self, memory: Box<Memory>) {
+    /// The memory of a machine that is gone, with the policy: its variables that it may write, the
+    /// values of its maps and what else it took to write to is nobody's.
+    pub fn give_back(&mut self, mut memory: Box<Memory>) {
+        self.room.take_back_writable(&mut memory);
+        let writable = self.room.written_from();
+        self.parts.as_mut().map(|parts| parts.split_off(&writable));
         self.memory = Some(memory);
     }
 
