@@ -73,6 +73,8 @@ KEEPS_A_FILE = "crates/simulator/src/record/spool.rs"
 UNSAFE_FILES = (
     # Instructions of this machine are made, and called.
     "crates/bytecode/src/run/translation.rs",
+    # Pages that go back to the kernel, to be 0 again.
+    "crates/bytecode/src/mapping.rs",
     # Between fork and exec, and a handler of a signal.
     "crates/child/src/lib.rs",
     "crates/child/src/group.rs",
