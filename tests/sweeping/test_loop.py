@@ -6,10 +6,10 @@ command, against `compare`.
 
 import contextlib
 import json
-import sqlite3
 from pathlib import Path
 
 import pytest
+from kept_rows import rows
 from schedlab.experiment import definition
 from schedlab.experiment.sweep import Outcome
 from schedlab.store.runs import Store
@@ -76,21 +76,6 @@ def sweep(path, engine, **changes):
         assert engine.is_closed
         assert made.count_kept() >= made.nr_done
         return made
-
-
-def rows(path):
-    """All that a store has, but for times of a clock."""
-    database = sqlite3.connect(path)
-    places = database.execute(
-        "SELECT place.policy, place.machine, place.varied, place.seed, runs.* FROM experiment_runs"
-        " AS place JOIN runs ON runs.id = run ORDER BY 1, 2, 3, 4"
-    )
-    names = [column[0] for column in places.description]
-    clocks = ("started_at", "wall_ns", "seal", "id")
-    return [
-        {name: value for name, value in zip(names, row, strict=True) if name not in clocks}
-        for row in places
-    ]
 
 
 @pytest.fixture

@@ -4,25 +4,30 @@ import click
 
 from schedlab import catalogue
 from schedlab.commands import options
+from schedlab.errors import SchedlabError
 from schedlab.experiment import definition, sweep
 from schedlab.report import tables
 from schedlab.shown import print_note
 from schedlab.store.runs import Store
-from schedlab.sweeping import loop
-from schedlab.sweeping.here import Here
+from schedlab.sweeping import at_worker, loop
+from schedlab.sweeping.elsewhere import Elsewhere
+from schedlab.sweeping.here import Engine, Here
 from schedlab.values import parse_duration_ns
 
 
 @click.command("sweep")
 @click.argument("file", metavar="EXPERIMENT")
 @options.jobs_option("Runs", "CPUs")
+@click.option("--dask", "where", metavar="ADDRESS|FILE.json|local:N",
+              help="Have workers of Dask simulate: of the scheduler at this address, or of this"
+                   " file, or N of our own.")  # fmt: skip
 @click.option("--limit", metavar="TIME",
               help="End a run that takes longer, as in 10min.  [default: 20 times the longest so"
                    " far, at least 10min]")  # fmt: skip
 @options.store_option("Keeps every run; runs already in it are not made again.")
 @options.quiet_option
 @options.json_option
-def sweep_verb(file, jobs, limit, store, quiet, as_json) -> bool:
+def sweep_verb(file, jobs, where, limit, store, quiet, as_json) -> bool:
     """Make all runs of an experiment file, which may draw a sample.
 
     Grids may be larger than `compare` takes. Each run is kept in the store: after Ctrl-C or a
@@ -33,12 +38,24 @@ def sweep_verb(file, jobs, limit, store, quiet, as_json) -> bool:
     with Store(store) as opened:
         made = loop.begin(asked, opened, options.command())
         try:
-            made.make_runs(Here(sweep.jobs(jobs)), quiet, limit_s)
+            made.make_runs(_engine(made, jobs, where, quiet), quiet, limit_s)
         except KeyboardInterrupt:
             kept = f"{made.count_kept():,} of {len(made.grid):,} runs are kept in {store}"
             print_note(f"\n{kept}; the same command goes on from there: {options.command()}")
             raise
         return _tell(made, quiet, as_json)
+
+
+def _engine(made: loop.Sweep, jobs: int | None, where: str | None, quiet: bool) -> Engine:
+    if where is None:
+        return Here(sweep.jobs(jobs))
+    if jobs is not None:
+        why = "--jobs is of processes here, and --dask has workers simulate"
+        raise SchedlabError(why, "leave out one; each thread of a worker makes a run at a time")
+    tell = (lambda text: None) if quiet else print_note
+    return Elsewhere(
+        where, lambda: at_worker.errand(made.asked.id, made.grid, made.examine()), tell
+    )
 
 
 def _options(file: str) -> dict:

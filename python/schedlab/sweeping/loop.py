@@ -20,7 +20,7 @@ from schedlab.experiment.definition import Experiment
 from schedlab.experiment.making import OTHERS_POLL_S, adopt
 from schedlab.experiment.sweep import Outcome
 from schedlab.report.forms import count_text, duration_text
-from schedlab.report.progress import Progress
+from schedlab.report.progress import TELL_EVERY_S, Progress
 from schedlab.store.locks import Locks
 from schedlab.store.runs import RunKey, RunRecord, Store, StoredExperiment
 from schedlab.sweeping.here import Came, Engine, Here
@@ -140,7 +140,9 @@ class Sweep:
         self._nr_made_before = self.nr_made
         with (
             Locks(self.store.path) as self._locks,
-            Progress(len(self.grid), "runs", quiet, is_long=True) as self._progress,
+            Progress(
+                len(self.grid), "runs", quiet, is_long=True, quiet_s=TELL_EVERY_S
+            ) as self._progress,
             contextlib.closing(engine),
         ):
             try:
