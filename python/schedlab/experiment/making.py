@@ -78,7 +78,7 @@ class Making:
         """
         for cell in self.cells:
             if record := self.store.find(cell.key):
-                self._kept[id(cell)] = _adopt(record, cell, self.asked)
+                self._kept[id(cell)] = adopt(record, cell, self.asked)
         self.store.add(*self._kept.values())
         self.nr_reused = len(self._kept)
         waiting = self._missing()
@@ -120,7 +120,7 @@ class Making:
                 locks.release(cell.key)
                 for twin in alike[cell.key]:
                     self.nr_of_others += 1
-                    self._keep(twin, _adopt(record, twin, self.asked), progress)
+                    self._keep(twin, adopt(record, twin, self.asked), progress)
             return record is None
 
         def tell_slow(cell: Cell) -> None:
@@ -141,7 +141,7 @@ class Making:
                 locks.release(cell.key)
                 self.nr_made += 1
                 for twin in alike[cell.key][1:]:
-                    self._keep(twin, _adopt(record, twin, self.asked), progress)
+                    self._keep(twin, adopt(record, twin, self.asked), progress)
                     self.nr_reused += 1
 
     def _keep(self, cell: Cell, record: RunRecord, progress: Progress) -> None:
@@ -152,7 +152,7 @@ class Making:
         progress.done(share=self._weight_done / self._weight_all)
 
 
-def _adopt(record: RunRecord, cell: Cell, asked: Experiment) -> RunRecord:
+def adopt(record: RunRecord, cell: Cell, asked: Experiment) -> RunRecord:
     """A run of the store in its place in this experiment."""
     return replace(
         record,

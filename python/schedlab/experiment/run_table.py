@@ -27,16 +27,21 @@ def report_failures(records: Sequence[RunRecord]) -> None:
     """Says of runs that did not complete what went wrong, once a policy, and how to see it."""
     for policy in dict.fromkeys(record.policy for record in records):
         failed = [record for record in records if record.policy == policy]
-        shown = failed[0]
-        print_note(f"error: {_failure_text(shown)}")
-        print_note(f"replay: {shown.manifest['replay']}")
-        error = shown.result.get("error") or {}
-        # A kernel's comes with its reason.
-        if hint := error.get("hint") or catalogue.native().way_out(error.get("message", "")):
-            print_note(f"hint: {hint}")
+        for line in failure_lines(failed[0]):
+            print_note(line)
         if len(failed) > 1:
             more = count_text(len(failed) - 1, "more run")
             print_note(f"hint: {more} of {policy} did not complete: --json has them all")
+
+
+def failure_lines(record: RunRecord) -> list[str]:
+    """What went wrong in a run that did not complete, how to see it, and the way out if known."""
+    lines = [f"error: {_failure_text(record)}", f"replay: {record.manifest['replay']}"]
+    error = record.result.get("error") or {}
+    # A kernel's comes with its reason.
+    if hint := error.get("hint") or catalogue.native().way_out(error.get("message", "")):
+        lines.append(f"hint: {hint}")
+    return lines
 
 
 def _failure_text(record: RunRecord) -> str:
