@@ -305,6 +305,34 @@ fn entries_of_a_file_have_a_limit_together() {
     assert!(error.contains("of the file take more than 64 MiB\nhint: "), "{error}");
 }
 
+#[test]
+fn what_a_file_repeats_has_the_same_limit() {
+    let many = "u64 many[65536]; struct page { u64 words[512]; };
+        struct page *page(void) { return (struct page *)many; }
+        struct inner { __uint(type, 27); __uint(max_entries, 4096); };
+        struct { __uint(type, 12); __uint(max_entries, 3000000); __type(key, u32);
+            __array(values, struct inner); } rings SEC(\".maps\");";
+    let words = format!("[{}]", vec!["1"; 512].join(", "));
+    let made = format!("{{ program = \"make\", of = \"page\", value = {{ words = {words} }} }}");
+    let again =
+        |from: u32| format!("\"many[{from}:]\" = {{ each = {}, value = 1 }}\n", 65536 - from);
+    let cpu = Processor { core: 0, llc: 0, node: 0, speed: 1 };
+    let machine = Topology::new(vec![cpu; 4096]);
+    for said in [
+        "[maps.rings]\ninner_maps = 3000000",
+        &format!("[variables]\n{}", (0..12).map(again).collect::<String>()),
+        &format!("[[call]]\nprogram = \"take\"\neach = \"cpu\"\ncontext.at = {made}"),
+    ] {
+        let error = policy_with(many, said).unwrap().load(&BTreeMap::new(), &[], &machine);
+        let error = error.map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains("of the file take more than 64 MiB\nhint: "), "{error}");
+    }
+    let said = format!("[variables]\ncounts = {{ each = 65536, value = {words} }}");
+    let error = loaded(&said).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("... are 65536 elements, and it has 3\nhint"), "{error}");
+    assert!(error.len() < 500, "{error}");
+}
+
 /// The file lies behind the object that a kernel is given, so that both are one policy.
 #[test]
 fn an_object_in_the_cache_has_its_file_behind_it() {
