@@ -29,15 +29,16 @@ if TYPE_CHECKING:
     )  # fmt: skip
     from schedlab.notebook.stores import measure, race_queues
     from schedlab.notebook.stores import open as open
+    from schedlab.notebook.sweeps import sweep
 
     __version__: str
 
 # `from schedlab import *` leaves Python's own `open` alone.
 __all__ = [
     "SchedlabError", "__version__", "check", "compare", "compare_groups", "machines", "measure",
-    "play", "policies", "race_queues", "read_experiment", "simulate", "vm", "workloads",
+    "play", "policies", "race_queues", "read_experiment", "simulate", "sweep", "vm", "workloads",
 ]  # fmt: skip
-_ELSEWHERE = {"SchedlabError": "errors"}
+_ELSEWHERE = {"SchedlabError": "errors", "sweep": "notebook.sweeps"}
 _ELSEWHERE |= dict.fromkeys(("measure", "open", "race_queues"), "notebook.stores")
 
 

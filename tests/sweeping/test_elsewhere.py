@@ -5,6 +5,7 @@ test says; then what a worker does, for real.
 """
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -16,6 +17,7 @@ from schedlab.experiment.sweep import Outcome, simulate_cell
 from schedlab.sweeping import at_worker, elsewhere
 from schedlab.sweeping.elsewhere import Elsewhere
 
+ROOT = Path(__file__).resolve().parents[2]
 ASKED = {"policies": ["fifo"], "workload": "hackbench", "machine": ["osdl-1"]}
 ASKED |= {"with": {"groups": "1", "loops": "1"}}
 
@@ -309,22 +311,35 @@ def test_a_scheduler_that_is_gone_ends_the_sweep_with_a_way_on(engine):
     assert "the same command goes on" in told.value.hint
 
 
-def test_a_worker_without_the_files_gives_what_this_computer_gives(tmp_path, monkeypatch):
-    grid = Grid(definition.build(ASKED | {"repeat": 3}))
+@pytest.mark.parametrize("policy", ["fifo", ROOT / "tests/interface/front_end.bpf.c"])
+def test_a_worker_without_the_files_gives_what_this_computer_gives(policy):
+    grid = Grid(definition.build(ASKED | {"policies": [str(policy)], "repeat": 3}))
     here = [simulate_cell(cell).result for cell in grid]
-    errand = at_worker.errand("s", grid, [(grid[0], here[0]["digest"])])
-    # Nothing is found by its path here.
-    errand = replace(errand, files={f"/nowhere{path}": of for path, of in errand.files.items()})
+    errand = at_worker.errand(Path(policy).name, grid, [])
 
     def moved(cell):
+        """Nothing is found by its path here."""
         parts = ("policy", "machine", "workload")
         of = {part: getattr(cell, part) for part in parts}
         return replace(cell, **{p: replace(o, path=f"/nowhere{o.path}") for p, o in of.items()})
 
-    errand = replace(errand, examined=[(moved(grid[0]), here[0]["digest"])])
+    errand = replace(
+        errand,
+        files={f"/nowhere{path}": of for path, of in errand.files.items()},
+        examined=[(moved(grid[0]), here[0]["digest"])],
+    )
     assert at_worker.enrol(errand) == ""
-    came = at_worker.work("s", list(map(moved, grid)), None)
+    came = at_worker.work(Path(policy).name, list(map(moved, grid)), None)
     assert [outcome.result for outcome, _ in came] == here
+
+
+def test_a_policy_of_several_sources_does_not_travel(tmp_path):
+    content = b"ELF" + (text := b'sources = ["a.bpf.c"]') + len(text).to_bytes(8, "little")
+    (tmp_path / "a.bpf.o").write_bytes(content + at_worker.LOADER_MARK)
+    chosen = SimpleNamespace(object=str(tmp_path / "a.bpf.o"), name="a", label="mine", path="/a")
+    with pytest.raises(SchedlabError, match="policy mine is built of several sources") as told:
+        at_worker.errand("x", SimpleNamespace(policies=[chosen]), [])
+    assert "without --dask" in told.value.hint
 
 
 def test_what_speaks_against_a_worker_is_said():

@@ -4,14 +4,11 @@ import click
 
 from schedlab import catalogue
 from schedlab.commands import options
-from schedlab.errors import SchedlabError
-from schedlab.experiment import definition, sweep
+from schedlab.experiment import definition
 from schedlab.report import tables
 from schedlab.shown import print_note
 from schedlab.store.runs import Store
-from schedlab.sweeping import at_worker, loop
-from schedlab.sweeping.elsewhere import Elsewhere
-from schedlab.sweeping.here import Engine, Here
+from schedlab.sweeping import loop
 from schedlab.values import parse_duration_ns
 
 
@@ -34,32 +31,18 @@ def sweep_verb(file, jobs, where, limit, store, quiet, as_json) -> bool:
     crash, the same command goes on where it stopped.
     """
     limit_s = parse_duration_ns("--limit", limit) / 1e9 if limit else None
-    asked = definition.build({"repeat": definition.REPEATS, **_options(file)})
+    options_of_file = definition.read_options(catalogue.find(catalogue.EXPERIMENTS, file))
+    asked = definition.build({"repeat": definition.REPEATS, **options_of_file})
     with Store(store) as opened:
         made = loop.begin(asked, opened, options.command())
         try:
-            made.make_runs(_engine(made, jobs, where, quiet), quiet, limit_s)
+            tell = (lambda text: None) if quiet else print_note
+            made.make_runs(made.engine(jobs, where, tell), quiet, limit_s)
         except KeyboardInterrupt:
             kept = f"{made.count_kept():,} of {len(made.grid):,} runs are kept in {store}"
             print_note(f"\n{kept}; the same command goes on from there: {options.command()}")
             raise
         return _tell(made, quiet, as_json)
-
-
-def _engine(made: loop.Sweep, jobs: int | None, where: str | None, quiet: bool) -> Engine:
-    if where is None:
-        return Here(sweep.jobs(jobs))
-    if jobs is not None:
-        why = "--jobs is of processes here, and --dask has workers simulate"
-        raise SchedlabError(why, "leave out one; each thread of a worker makes a run at a time")
-    tell = (lambda text: None) if quiet else print_note
-    return Elsewhere(
-        where, lambda: at_worker.errand(made.asked.id, made.grid, made.examine()), tell
-    )
-
-
-def _options(file: str) -> dict:
-    return definition.read_options(catalogue.find(catalogue.EXPERIMENTS, file))
 
 
 def _tell(made: loop.Sweep, quiet: bool, as_json: bool) -> bool:

@@ -269,7 +269,12 @@ def read_options(path: Path) -> dict:
     Paths inside the file are relative to the file. Raises SchedlabError if it cannot be read, is
     not TOML, or has an unknown or ill-typed key.
     """
-    table = Table(user_file.toml(f"experiment file {path}", path), str(path))
+    return options_of(user_file.toml(f"experiment file {path}", path), path)
+
+
+def options_of(given: Mapping, path: Path) -> dict:
+    """The options in what such a file holds, with its errors; `path` is where it would be."""
+    table = Table(given, str(path))
     readers = {
         **dict.fromkeys(
             ("name", "title", "description", "workload"),

@@ -22,7 +22,7 @@ Path_ = str | Path
 # Options of the command line, and those whose keyword here has another name.
 OPTION = re.compile(
     r"--(with |set|vary|repeat|seeds?|cpus|kernel|store|jobs|orders|only|until-ci|boots|label|again"
-    r"|policies|size|memory|queue|trace|suite|workload|structure|keys|loops|rounds)\b"
+    r"|policies|dask|limit|size|memory|queue|trace|suite|workload|structure|keys|loops|rounds)\b"
 )
 # What would not be plain if only the names of options were replaced.
 PLAIN = [

@@ -8,43 +8,62 @@ import contextlib
 import functools
 import tempfile
 import time
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from schedlab import catalogue
-from schedlab.experiment.cells import Cell, Grid
+from schedlab.errors import ExperimentError
+from schedlab.experiment.cells import Cell, ChosenPolicy, Grid
 from schedlab.experiment.sweep import Outcome
 from schedlab.sweeping.here import Here
 
 # After so long a worker answers with what it has: its cells may take longer than was thought.
 ANSWER_AFTER_S = 5.0
+# How an object ends that has its loader's file behind it: crates/policy/src/loader.rs.
+LOADER_MARK = b"schedlab loader\n"
+LENGTH_BYTES = 8
 
 
 @dataclass(frozen=True)
 class Errand:
     """What a worker must have to simulate cells of a sweep.
 
-    `files` has name and content of each file that cells name, by its path where the sweep was
-    asked. A policy travels as the object that was built there: another compiler would make another,
-    whose runs are others too. `examined` are runs with the digests that they must have.
+    `files` has name and content of each file that cells name, and then of what lies beside it, by
+    its path where the sweep was asked. A policy travels as the object that was built there: another
+    compiler would make another, whose runs are others too. `examined` are runs with the digests
+    that they must have.
     """
 
     id: str
     version: str
-    files: Mapping[str, tuple[str, bytes]]
+    files: Mapping[str, Sequence[tuple[str, bytes]]]
     examined: Sequence[tuple[Cell, str]]
 
 
 def errand(sweep: str, grid: Grid, examined: Sequence[tuple[Cell, str]]) -> Errand:
-    """What workers must have for the cells of a sweep, whose id is given."""
-    files = {
-        policy.path: (f"{policy.name}{catalogue.BUILT_SUFFIX}", Path(policy.object).read_bytes())
-        for policy in grid.policies
-    }
+    """What workers must have for the cells of a sweep, whose id is given. Raises ExperimentError if
+    a policy cannot travel."""
+    files = {policy.path: _object_of(policy) for policy in grid.policies}
     for path in [str(grid.workload), *(machine.path for machine in grid.machines)]:
-        files[path] = (Path(path).name, Path(path).read_bytes())
+        files[path] = [(Path(path).name, Path(path).read_bytes())]
     return Errand(sweep, grid.version, files, examined)
+
+
+def _object_of(policy: ChosenPolicy) -> list[tuple[str, bytes]]:
+    """A policy's object, and the file of its loader, which lies behind it where it is kept."""
+    content = Path(policy.object).read_bytes()
+    name = f"{policy.name}{catalogue.BUILT_SUFFIX}"
+    if not content.endswith(LOADER_MARK):
+        return [(name, content)]
+    rest = content.removesuffix(LOADER_MARK)
+    rest, length = rest[:-LENGTH_BYTES], int.from_bytes(rest[-LENGTH_BYTES:], "little")
+    whole, text = rest[:-length], rest[-length:]
+    if "sources" in tomllib.loads(text.decode()):
+        why = f"policy {policy.label} is built of several sources, and cannot go elsewhere"
+        raise ExperimentError(why, "sweep without --dask, or give an object of it with its loader")
+    return [(name, whole), (f"{policy.name}{catalogue.LOADER_SUFFIX}", text)]
 
 
 # ---- in the worker ------------------------------------------------------------------------------
@@ -60,11 +79,12 @@ def enrol(errand: Errand) -> str:
     if (version := catalogue.core_version()) != errand.version:
         return f"it has schedlab {version}, and the sweep is asked by {errand.version}"
     folder = _folder()
-    for number, (path, (name, content)) in enumerate(errand.files.items()):
-        place = folder / errand.id / str(number) / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(content)
-        _places.setdefault(errand.id, {})[path] = str(place)
+    for number, (path, contents) in enumerate(errand.files.items()):
+        beside = folder / errand.id / str(number)
+        beside.mkdir(parents=True, exist_ok=True)
+        for name, content in contents:
+            (beside / name).write_bytes(content)
+        _places.setdefault(errand.id, {})[path] = str(beside / contents[0][0])
     came = work(errand.id, [cell for cell, _ in errand.examined], None, float("inf"))
     for (cell, digest), (outcome, why) in zip(errand.examined, came, strict=True):
         if outcome is None:

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import time
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from schedlab.report.forms import count_text, duration_text
 from schedlab.report.progress import TELL_EVERY_S, Progress
 from schedlab.store.locks import Locks
 from schedlab.store.runs import RunKey, RunRecord, Store, StoredExperiment
+from schedlab.sweeping import at_worker
+from schedlab.sweeping.elsewhere import Elsewhere
 from schedlab.sweeping.here import Came, Engine, Here
 
 RUNS_MAX = 10_000_000
@@ -101,6 +104,19 @@ class Sweep:
         """How many places are filled."""
         return self.nr_made + self.nr_reused + self.nr_of_others
 
+    def engine(self, jobs: int | None, where: str | None, tell: Callable[[str], None]) -> Engine:
+        """Who is to simulate: so many processes here, by default one a CPU, or workers of Dask,
+        `where` one finds them; `tell` is told what becomes of these. Raises SchedlabError."""
+        if where is None:
+            return Here(sweep.jobs(jobs))
+        if jobs is not None:
+            why = "--jobs is of processes here, and --dask has workers simulate"
+            raise ExperimentError(why, "leave out one; a thread of a worker makes a run at a time")
+        return Elsewhere(where, self._errand, tell)
+
+    def _errand(self) -> at_worker.Errand:
+        return at_worker.errand(self.asked.id, self.grid, self.examine())
+
     def examine(self) -> list[tuple[Cell, str]]:
         """A few of the runs, with their digests: what other computers must give for them. Those
         that the store lacks are made here."""
@@ -163,11 +179,12 @@ class Sweep:
             for came in engine.wait():
                 self._take(came)
                 engine.limit_s = self._limit_now_s()
+        is_more = bool(self._again or self._unlocked or self._next_index < len(self.grid))
         is_due = time.monotonic() - self._committed_s >= COMMIT_EVERY_S
         nr_uncommitted = len(self._finished) + len(self._adopted)
-        if is_due or nr_uncommitted >= UNCOMMITTED_MAX or not engine.is_at_work:
+        if is_due or nr_uncommitted >= UNCOMMITTED_MAX or not (is_more or engine.is_at_work):
             self._commit()
-        if engine.is_at_work or self._again or self._unlocked or self._next_index < len(self.grid):
+        if engine.is_at_work or is_more:
             return True
         if self._locked:
             runs = count_text(len(self._locked), "run")

@@ -1,0 +1,58 @@
+"""Goal: a sweep is one call, and its runs are those of the command. Method: small sweeps."""
+
+import pytest
+import schedlab as sl
+from kept_rows import rows
+from schedlab.errors import SchedlabError
+
+ASKED = {
+    "name": "small",
+    "policies": ["fifo", "round_robin"],
+    "workload": "hackbench",
+    "machine": "osdl-1",
+    "repeat": 2,
+    "with": {"loops": 1},
+    "sample": {"points": 3, "ranges": {"groups": {"low": 1, "high": 3}}},
+}
+TOML = """\
+name = "small"
+policies = ["fifo", "round_robin"]
+workload = "hackbench"
+machine = "osdl-1"
+repeat = 2
+with = { loops = 1 }
+sample = { points = 3, ranges = { groups = { low = 1, high = 3 } } }
+"""
+
+
+def test_a_call_asks_what_a_file_asks(tmp_path, command):
+    swept = sl.sweep(ASKED, store=tmp_path / "called.db", progress=False)
+    assert (swept.runs, swept.made, swept.by_status) == (12, 12, {"completed": 12})
+    (tmp_path / "small.toml").write_text(TOML)
+    done = command("sweep", "small.toml", "--store", "typed.db")
+    assert done.returncode == 0, done.stderr
+    assert rows(tmp_path / "called.db") == rows(tmp_path / "typed.db")
+    again = sl.sweep(tmp_path / "small.toml", store=tmp_path / "called.db", progress=False)
+    assert (again.id, again.made, again.reused) == (swept.id, 0, 12)
+
+
+def test_a_frame_has_a_row_a_run(tmp_path):
+    frame = sl.sweep(ASKED, store=tmp_path / "s.db", processes=1, progress=False).frame()
+    assert len(frame) == 12
+    assert sorted(frame["groups"].unique()) == [1, 2, 3]
+    assert (frame["makespan_ns"] > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("changed", "keywords", "told"),
+    [
+        ({"sample": {"points": 0}}, {}, "sweep: sample.points: 0 is not a whole number"),
+        ({"polices": []}, {}, "unknown key 'polices'"),
+        ({}, {"limit": "long"}, "limit: 'long' is not a time"),
+        ({}, {"dask": "local:0"}, "dask: 'local:0' is not from local:1"),
+        ({}, {"dask": "local:1", "processes": 2}, "processes is of processes here"),
+    ],
+)
+def test_wrong_input_is_told_in_keywords(tmp_path, changed, keywords, told):
+    with pytest.raises(SchedlabError, match=told):
+        sl.sweep(ASKED | changed, store=tmp_path / "s.db", progress=False, **keywords)
