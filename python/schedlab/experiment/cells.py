@@ -176,7 +176,7 @@ def expand(experiment: Experiment) -> list[Cell]:
     """
     nr_combinations = math.prod(map(len, experiment.varied.values()))
     nr_machines = len(experiment.vm.cpus if experiment.vm else experiment.machines)
-    wanted = len(experiment.policies) * nr_machines * nr_combinations * experiment.repeats
+    wanted = len(experiment.policies) * nr_machines * nr_combinations * experiment.repeats_most
     if wanted > CELLS_MAX:
         what = f"the experiment has {wanted} runs, more than {CELLS_MAX}"
         raise ExperimentError(what, "vary fewer values, or repeat less")
@@ -213,7 +213,7 @@ def expand(experiment: Experiment) -> list[Cell]:
         Cell(policy_of(choice, of.tunables(choice.label)), place, workload, seed, *facts, of.all)
         for place, workload, of in scenarios
         for choice in experiment.policies
-        for seed in range(experiment.seed, experiment.seed + experiment.repeats)
+        for seed in range(experiment.seed, experiment.seed + experiment.repeats_most)
     ]
     _refuse_equal_values(cells, experiment)
     return cells
