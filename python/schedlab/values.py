@@ -15,6 +15,9 @@ VARIED_VALUES_MAX = 1_000
 UNIT_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 QUANTITY = re.compile(r"(?P<number>-?\d+(?:\.\d+)?)(?P<unit>[a-zµ]*)")
 
+# A whole number that grows with a machine.
+BY_CPUS = re.compile(r"(?:(?P<times>\d{1,6}) ?\* ?)?cpus(?P<more> ?[+-] ?\d{1,6})?")
+
 # Smallest and largest value of C's types; what is not known here is left to the core.
 BITS = (8, 16, 32, 64, 128)
 BOUNDS = {"bool": (0, 1)} | {f"u{bits}": (0, 2**bits - 1) for bits in BITS}
@@ -124,6 +127,14 @@ def parse_value(text: str) -> Value:
         return text
     number = Decimal(text)
     return int(number) if number == number.to_integral_value() else float(number)
+
+
+def of_machine(text: str, nr_cpus: int) -> str:
+    """A number that is said by a machine's CPUs, as in `cpus`, `8*cpus` or `cpus+1`; any other text
+    as it is."""
+    if (said := BY_CPUS.fullmatch(text)) is None:
+        return text
+    return str(int(said["times"] or 1) * nr_cpus + int((said["more"] or "0").replace(" ", "")))
 
 
 def numeric(value: Value) -> float | None:

@@ -82,7 +82,7 @@ class Crew:
         """Gives a piece to a worker."""
         if not (idle := [worker for worker in self._workers if not worker.is_busy]):
             # Whoever is interrupted must know of the worker, or nobody ends it.
-            with _spawning():
+            with spawning():
                 idle = [_Worker(self.work)]
                 self._workers += idle
         idle[0].begin(piece)
@@ -216,23 +216,28 @@ class _Worker:
 
 
 @contextlib.contextmanager
-def _spawning() -> Iterator[None]:
+def spawning() -> Iterator[None]:
     """A child that is started in here hears of no Ctrl-C, nor does it need the caller's script.
 
     Ctrl-C reaches the whole process group, but a child inherits the mask; the coordinator hears of
     it a moment later, and ends the child. A process that starts afresh would run the script again,
-    to have what is in it, which then had to say `if __name__ == "__main__"`.
+    to have what is in it, which then had to say `if __name__ == "__main__"`. And Python lets no
+    process have children that is to end with another, as a worker of Dask's is: those here end with
+    their parent by themselves.
     """
     # With the first child multiprocessing starts a process of its own, and then lets interrupts
     # through again (Python 3.11): the first child would hear of them.
     resource_tracker.ensure_running()
     with HIDING:
         held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        main = sys.modules["__main__"]
+        main, own = sys.modules["__main__"], multiprocessing.current_process()._config
         sys.modules["__main__"] = types.ModuleType("__main__")
+        is_daemon = own.pop("daemon", None)
         try:
             yield
         finally:
+            if is_daemon is not None:
+                own["daemon"] = is_daemon
             sys.modules["__main__"] = main
             signal.pthread_sigmask(signal.SIG_SETMASK, held)
 

@@ -208,7 +208,23 @@ entries = [{ key = 1, value = { each = \"sibling\", value = [1, 2] } }]";
     let shorter = loaded("[lengths]\nshrunk = 2\n[variables]\nshrunk = [1, 2]").unwrap();
     assert_eq!(numbers(&shorter, "shrunk"), [1, 2]);
     let mut sections = shorter.object.data.iter().zip(&shorter.data);
-    assert!(sections.all(|(section, begins)| begins.len() <= section.bytes.len()));
+    assert!(sections.all(|(section, begins)| begins.len() <= section.len));
+}
+
+#[test]
+fn a_variable_in_a_section_of_zeros_costs_its_own_bytes() {
+    let said = "[variables]\ncounts = [0, 0, 7]\n\"far[200000]\" = 9";
+    let policy = policy_with("u32 far[1 << 24];\n", said).unwrap();
+    let loaded = policy.load(&BTreeMap::new(), &[], &machine()).unwrap();
+    let of = |name: &str| {
+        let mut sections = loaded.object.data.iter().zip(&loaded.data);
+        let found = sections.find(|(section, _)| section.variables.contains_key(name)).unwrap();
+        (found.0.bytes.len(), found.0.len >= 4 << 24, found.1.len())
+    };
+    assert_eq!((of("far"), of("counts")), ((0, true, 0), (0, true, 0)));
+    assert_eq!(loaded.writes.iter().map(|write| write.bytes.len()).sum::<usize>(), 4 + 3 * 8);
+    assert_eq!(bytes(&loaded, "counts")[16..], 7_u64.to_le_bytes());
+    assert_eq!(bytes(&loaded, "far")[4 * 200_000..][..4], 9_u32.to_le_bytes());
 }
 
 #[test]

@@ -26,6 +26,7 @@ VERBS = {
     "report": "Make a page of what a store holds.",
     "reproduce": "Show published figures beside ours.",
     "run": "Run one policy once, simulated or on a real kernel.",
+    "sweep": "Make all runs of an experiment file, which may draw a sample.",
     "size": "Tell how many bytes of code and data policies are.",
     "validate": "Compare this machine with its own simulation.",
 }

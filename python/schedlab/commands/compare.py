@@ -148,6 +148,7 @@ def _tell(
         table.print_study(answer)
         table.print_verdicts(answer.judged)
         table.print_interactivity(answer.study, answer.metrics)
+        table.print_knees(answer.study)
     if report_path:
         from schedlab.experiment import page
 

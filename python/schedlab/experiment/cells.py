@@ -1,6 +1,6 @@
 """The runs that an experiment asks for, with every file found, read and digested.
 
-`expand` turns an experiment into cells: plain values that worker processes can be sent. It holds
+`Grid` turns an experiment into cells: plain values that worker processes can be sent. It holds
 policies, machines and workloads against each other, so a wrong name, parameter or tunable, or a CPU
 that a machine lacks, is found before anything is simulated.
 """
@@ -28,11 +28,13 @@ from schedlab.experiment.definition import (
 )
 from schedlab.kernel import platform as kernel_platform
 from schedlab.store.runs import RunKey
-from schedlab.values import UNIT_NS, Value, numeric, parse_tunable, refuse_duplicates
+from schedlab.values import UNIT_NS, Value, numeric, of_machine, parse_tunable, refuse_duplicates
 
 # The core reads whole numbers of 64 bits.
 NUMBER_MAX = 2**63 - 1
 DIGITS_MAX = 100
+# Workloads, machines and policies with their values that are kept for the next cells.
+KEPT_MAX = 4_096
 
 
 @dataclass(frozen=True)
@@ -169,54 +171,124 @@ def duration_text(duration_ns: int) -> str:
 
 
 def expand(experiment: Experiment) -> list[Cell]:
-    """The cells of an experiment: machine by machine, and then in the order given.
-
-    Compiles every policy and reads every file once. Raises SchedlabError or NativeError if a name,
-    file, parameter or tunable is wrong.
-    """
+    """All cells of an experiment, in order; raises as `Grid`, and if they are too many to keep."""
+    if experiment.sample:
+        why = "the experiment draws a sample, which only `schedlab sweep` does"
+        raise ExperimentError(why, "take [sample] out, and write what to compare under [vary]")
     nr_combinations = math.prod(map(len, experiment.varied.values()))
     nr_machines = len(experiment.vm.cpus if experiment.vm else experiment.machines)
     wanted = len(experiment.policies) * nr_machines * nr_combinations * experiment.repeats_most
     if wanted > CELLS_MAX:
         what = f"the experiment has {wanted} runs, more than {CELLS_MAX}"
         raise ExperimentError(what, "vary fewer values, or repeat less")
-    path = catalogue.find(catalogue.WORKLOADS, experiment.workload)
-    workload_of = functools.cache(functools.partial(_choose_workload, experiment, path))
-    labels, known = [choice.label for choice in experiment.policies], _parameters(experiment, path)
-    combinations = varying.combinations(experiment.varied, known, labels, experiment.workload)
-    if experiment.vm:
-        if sizes := [str(of.cpus) for of in combinations if of.cpus]:
+    return list(Grid(experiment))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run stands in its experiment, which is known before anything is read."""
+
+    policy: str
+    machine: str
+    varied: Mapping[str, Value]
+    seed: int
+
+
+class Grid(Sequence[Cell]):
+    """The cells of an experiment: machine by machine, and then in the order given.
+
+    Each is made when it is asked for, so there may be any number of them. Compiles every policy
+    and reads every file once. Raises SchedlabError or NativeError if a name, file, parameter or
+    tunable is wrong; where there are many values and it is only some together, when their cell is
+    asked for.
+    """
+
+    def __init__(self, experiment: Experiment):
+        self._asked = asked = experiment
+        self.workload = path = catalogue.find(catalogue.WORKLOADS, asked.workload)
+        self._workload_of = _kept(functools.partial(_choose_workload, asked, path))
+        labels, known = [choice.label for choice in asked.policies], _parameters(asked, path)
+        self._combinations = combinations = varying.Combinations(
+            asked.varied, asked.sample, known, labels, asked.workload
+        )
+        if asked.vm:
+            self._refuse_unplayable()
+        self.machines = machines = _choose_machines(asked)
+        refuse_duplicates("machine", [machine.name for machine in machines])
+        changed = functools.partial(_changed, kernel=asked.kernel)
+        self._changed = _kept(changed)
+        for machine in machines:
+            for varied in combinations.probes(KEPT_MAX):
+                self._scenario(machine, varied)
+        kernel = machines[0].platform and machines[0].platform.kernel
+        load = functools.cache(catalogue.load_policy)
+        self._policy_of = _kept(functools.partial(_choose_policy, asked, kernel, load))
+        self.policies = [self._policy_of(choice, ()) for choice in asked.policies]
+        for machine in machines:
+            _refuse_unknown_policies(machine, self.policies)
+        for choice in asked.policies:
+            for varied in combinations.probes(KEPT_MAX):
+                self._policy_of(choice, varied.tunables(choice.label))
+        self._refuse_equal_values()
+        # In a virtual machine the guest plays, whose digest is part of the platform.
+        self.version = catalogue.native().version() if asked.vm else catalogue.core_version()
+
+    def __len__(self) -> int:
+        nr_policies, nr_machines = len(self._asked.policies), len(self.machines)
+        return nr_machines * len(self._combinations) * nr_policies * self._asked.repeats_most
+
+    def __getitem__(self, index: int) -> Cell:
+        machine, combination, choice, seed = self._at(index)
+        of = self._combinations[combination]
+        place, workload = self._scenario(machine, of)
+        policy = self._policy_of(choice, of.tunables(choice.label))
+        return Cell(policy, place, workload, seed, self._asked.until_ns, self.version, of.all)
+
+    def place(self, index: int) -> Place:
+        """Where the run stands, without its files: to see in no time whether it is there."""
+        machine, combination, choice, seed = self._at(index)
+        return Place(choice.label, machine.name, self._combinations.values(combination), seed)
+
+    def _at(self, index: int) -> tuple[ChosenMachine, int, PolicyChoice, int]:
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        index, repetition = divmod(index, self._asked.repeats_most)
+        index, policy = divmod(index, len(self._asked.policies))
+        machine, combination = divmod(index, len(self._combinations))
+        choice = self._asked.policies[policy]
+        return self.machines[machine], combination, choice, self._asked.seed + repetition
+
+    def _scenario(
+        self, machine: ChosenMachine, of: varying.Combination
+    ) -> tuple[ChosenMachine, ChosenWorkload]:
+        place = machine if of.cpus is None else self._changed(machine, of.cpus)
+        return place, self._workload_of((name_of(place.given), place.nr_cpus), of.parameters)
+
+    def _refuse_unplayable(self) -> None:
+        if sizes := [str(of.cpus) for of in self._combinations if of.cpus]:
             hint = f"with --on vm write --cpus {' --cpus '.join(dict.fromkeys(sizes))}"
             raise ExperimentError("--vary cpus is for simulated machines", hint)
         # A guest would refuse too, but only once it has booted, and of its own copy of the file.
-        for varied in combinations:
-            workload_of(None, varied.parameters)
-    machines = _choose_machines(experiment)
-    refuse_duplicates("machine", [machine.name for machine in machines])
-    scenarios = []
-    for machine in machines:
-        changed = functools.cache(functools.partial(_changed, machine, kernel=machine.kernel))
-        for varied in combinations:
-            place = machine if varied.cpus is None else changed(varied.cpus)
-            workload = workload_of((name_of(place.given), place.nr_cpus), varied.parameters)
-            scenarios.append((place, workload, varied))
-    kernel = machines[0].platform and machines[0].platform.kernel
-    load = functools.cache(catalogue.load_policy)
-    policy_of = functools.cache(functools.partial(_choose_policy, experiment, kernel, load))
-    policies = {choice: policy_of(choice, ()) for choice in experiment.policies}
-    for machine in machines:
-        _refuse_unknown_policies(machine, policies.values())
-    # In a virtual machine the guest plays, whose digest is part of the platform.
-    version = catalogue.native().version() if experiment.vm else catalogue.core_version()
-    facts = (experiment.until_ns, version)
-    cells = [
-        Cell(policy_of(choice, of.tunables(choice.label)), place, workload, seed, *facts, of.all)
-        for place, workload, of in scenarios
-        for choice in experiment.policies
-        for seed in range(experiment.seed, experiment.seed + experiment.repeats_most)
-    ]
-    _refuse_equal_values(cells, experiment)
-    return cells
+        for varied in self._combinations:
+            self._workload_of(None, varied.parameters)
+
+    def _refuse_equal_values(self) -> None:
+        """A value of a tunable that comes twice, however written, would count runs twice."""
+        choices = {choice.label: choice for choice in self._asked.policies}
+        for name, values in self._asked.varied.items():
+            if name in self._combinations.parameters:
+                continue
+            label, tunable = varying.tunable_of(name, choices) or ("", "")
+            first: dict[int, Value] = {}
+            for value in values if label else ():
+                settings = self._policy_of(choices[label], ((tunable, value),)).settings
+                same = first.setdefault(settings[tunable], value)
+                if same != value:
+                    raise BadValue(f"--vary {name}", value, f"is the same as {same!r}")
+
+
+# Neighbours in the order of cells have most in common.
+_kept = functools.lru_cache(KEPT_MAX)
 
 
 def _parameters(experiment: Experiment, path: Path) -> list[str]:
@@ -277,7 +349,9 @@ def _choose_workload(
     """The workload with these of its varied values, held against a machine's name and CPUs; without
     one, before any is looked for, against what real tasks can do."""
     on_machine = experiment.machine_parameters.get(machine[0], {}) if machine else {}
-    given = {**experiment.parameters, **on_machine} | {name: str(value) for name, value in varied}
+    said = {**experiment.parameters, **on_machine} | {name: str(value) for name, value in varied}
+    nr_cpus = machine[1] if machine else int(experiment.vm.cpus[0].split(",")[0])
+    given = {name: of_machine(text, nr_cpus) for name, text in said.items()}
     workload = _load_workload(path, given, experiment, machine)
     facts = (workload.name, str(path), workload.digest, given, dict(workload.parameters))
     return ChosenWorkload(experiment.workload, *facts, dict(varied))
@@ -317,20 +391,6 @@ def _load_workload(
         hint = f"{error.hint}; without --on vm it is simulated" if error.hint else None
         raise ExperimentError(what, hint) from error
     return workload
-
-
-def _refuse_equal_values(cells: Sequence[Cell], experiment: Experiment) -> None:
-    """A value of a tunable that comes twice, however written, would count runs twice."""
-    labels = {choice.label for choice in experiment.policies}
-    for name in experiment.varied:
-        label, tunable = varying.tunable_of(name, labels) or ("", "")
-        first: dict[int, Value] = {}
-        for cell in cells:
-            if cell.policy.label == label and name not in cell.workload.varied:
-                value = cell.varied[name]
-                same = first.setdefault(cell.policy.settings[tunable], value)
-                if same != value:
-                    raise BadValue(f"--vary {name}", value, f"is the same as {same!r}")
 
 
 def _choose_policy(

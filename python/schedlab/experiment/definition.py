@@ -14,7 +14,7 @@ from pathlib import Path
 from schedlab import catalogue, user_file
 from schedlab.digests import digest_of
 from schedlab.errors import BadValue, ExperimentError, UnknownName, refuse_unknown
-from schedlab.experiment import claims, published
+from schedlab.experiment import claims, published, sampling
 from schedlab.experiment.varying import CPUS, CPUS_MAX, machine_size, tunable_of
 from schedlab.report.forms import count_text
 from schedlab.values import Table, Value, parse_percent, parse_values
@@ -65,6 +65,8 @@ class Experiment:
     that depend on the machine, by its name. `varied` has values of parameters of the workload, of
     tunables as "LABEL.TUNABLE", and of "cpus", the size of the machines. `cpus` is that size, and
     `kernel` the release whose sched_ext they have; None for machines as their files have them.
+    `sample` draws points from ranges of what could be varied, each of which meets the whole grid.
+    `inputs` is a digest of all that results depend on besides, empty where nobody asked for it.
     With `until_ci`, the smallest change worth a word, seeds are added where a comparison is not
     clear, from `repeats` up to `repeat_max` runs.
     """
@@ -87,6 +89,8 @@ class Experiment:
     vm: VmChoice | None = None
     cpus: int | None = None
     kernel: str | None = None
+    sample: sampling.Sample | None = None
+    inputs: str = ""
     until_ci: float | None = None
     repeat_max: int | None = None
 
@@ -98,9 +102,8 @@ class Experiment:
     @property
     def definition(self) -> dict:
         """All of it as plain JSON values; `vm` is there only if it is not simulated, and
-        `machine_parameters`, `claims`, `cpus`, `kernel` and what is of `until_ci` only if there are
-        any."""
-        optional = ("vm", "machine_parameters", "claims", "cpus", "kernel")
+        `machine_parameters` and the last of them only if there are any."""
+        optional = ("vm", "machine_parameters", "claims", "cpus", "kernel", "sample", "inputs")
         optional += ("until_ci", "repeat_max")
         return {k: v for k, v in asdict(self).items() if v or k not in optional}
 
@@ -123,8 +126,8 @@ def build(options: Mapping) -> Experiment:
     parameters, `set` a label to its tunables. A `VmChoice` under `vm` takes the place of machines,
     of `cpus` and of `kernel`.
     `until_ci` is a text, as in "1%". `workload`, `repeat`, `repeat_max`, `seed`, `until_ns`,
-    `name`, `title`, `description`, `published` and `claims` are as in an `Experiment`. Raises
-    SchedlabError if something is missing, contradictory or out of range.
+    `name`, `title`, `description`, `published`, `claims` and `sample` are as in an `Experiment`.
+    Raises SchedlabError if something is missing, contradictory or out of range.
     """
     for key, shelf in SHELVES.items():
         if not options.get(key) and not (key == "machine" and options.get("vm")):
@@ -134,18 +137,22 @@ def build(options: Mapping) -> Experiment:
     policies = tuple(_policy_choice(text) for text in options["policies"])
     _refuse_equal_labels(policies)
     varied, parameters = dict(options.get("vary", {})), dict(options.get("with", {}))
-    for name in varied.keys() & parameters.keys():
+    ranges = options["sample"].ranges if options.get("sample") else {}
+    for name in varied.keys() & ranges.keys():
+        raise ExperimentError(f"{name!r} is both varied and in [sample.ranges]", "leave out one")
+    changing = [*varied, *ranges]
+    for name in parameters.keys() & changing:
         what = f"parameter {name!r} is both varied (--vary) and fixed (--with)"
         raise ExperimentError(what, "leave out one")
     of_machines = {name: dict(of) for name, of in options.get("with_machine", {}).items() if of}
     for machine, of_machine in of_machines.items():
-        for name in of_machine.keys() & (varied.keys() | parameters.keys()):
+        for name in of_machine.keys() & {*changing, *parameters}:
             what = f"parameter {name!r} is given for machine {machine} and for all machines"
             raise ExperimentError(what, "leave out one")
     cpus = None if options.get("vm") else options.get("cpus")
     if cpus is not None:
         machine_size("cpus", cpus)
-        if CPUS in varied:
+        if CPUS in changing:
             what = "the machines' CPUs are both varied (--vary cpus) and fixed (--cpus)"
             raise ExperimentError(what, "leave out one")
     kernel = None if options.get("vm") else options.get("kernel")
@@ -154,13 +161,13 @@ def build(options: Mapping) -> Experiment:
         refuse_unknown("release", [kernel], releases, "of Linux in --kernel of simulations")
     labels = [choice.label for choice in policies]
     tunables = _label_tunables(options.get("set", {}), labels)
-    for name in varied:
+    for name in changing:
         label, tunable = tunable_of(name, labels) or ("", "")
         if tunable in tunables.get(label, {}):
             what = f"tunable {name} is both varied (--vary) and fixed (--set)"
             raise ExperimentError(what, "leave out one")
     repeats = in_range("--repeat", options.get("repeat", 1), 1, CELLS_MAX)
-    as_given = ("until_ns", "name", "title", "description", "published", "claims", "vm")
+    as_given = ("until_ns", "name", "title", "description", "published", "claims", "vm", "sample")
     return Experiment(
         policies=policies,
         machines=() if options.get("vm") else tuple(options["machine"]),
@@ -180,12 +187,13 @@ def build(options: Mapping) -> Experiment:
 
 def of_definition(definition: Mapping) -> Experiment:
     """The experiment that a store has the definition of, without what others published."""
-    vm = definition.get("vm")
+    vm, sample = definition.get("vm"), definition.get("sample")
     changed = {
         "policies": tuple(PolicyChoice(**choice) for choice in definition["policies"]),
         "machines": tuple(definition["machines"]),
         "varied": {name: tuple(values) for name, values in definition["varied"].items()},
         "vm": vm and VmChoice(vm["kernel"], tuple(vm["cpus"]), vm["deterministic"]),
+        "sample": sample and sampling.of_definition(sample),
     }
     return Experiment(**{**definition, "published": None, "claims": (), **changed})
 
@@ -304,6 +312,7 @@ def read_options(path: Path) -> dict:
         "cpus": lambda table, key: table.number(key, None, 1, CPUS_MAX, whole=True),
         "kernel": lambda table, key: table.get(key, str, "text", 'write it in "…"'),
         "vary": _varied,
+        "sample": lambda table, key: sampling.read(table.table(key)),
         "with": Table.words,
         **dict.fromkeys(("with_machine", "set"), _words_of_each),
         "published": Table.table,

@@ -82,7 +82,7 @@ class Making:
         found = {}
         for cell in self._missing():
             if record := self.store.find(cell.key):
-                found[id(cell)] = _adopt(record, cell, self.asked)
+                found[id(cell)] = adopt(record, cell, self.asked)
         adopted = list(found.values())
         for begin in range(0, len(adopted), TOGETHER):
             self.store.add(*adopted[begin : begin + TOGETHER])
@@ -127,7 +127,7 @@ class Making:
                 locks.release(cell.key)
                 for twin in alike[cell.key]:
                     self.nr_of_others += 1
-                    self._keep(twin, _adopt(record, twin, self.asked), progress)
+                    self._keep(twin, adopt(record, twin, self.asked), progress)
             return record is None
 
         def tell_slow(cell: Cell) -> None:
@@ -148,7 +148,7 @@ class Making:
                 locks.release(cell.key)
                 self.nr_made += 1
                 for twin in alike[cell.key][1:]:
-                    self._keep(twin, _adopt(record, twin, self.asked), progress)
+                    self._keep(twin, adopt(record, twin, self.asked), progress)
                     self.nr_reused += 1
 
     def _keep(self, cell: Cell, record: RunRecord, progress: Progress) -> None:
@@ -159,7 +159,7 @@ class Making:
         progress.done(share=self._weight_done / self._weight_all)
 
 
-def _adopt(record: RunRecord, cell: Cell, asked: Experiment) -> RunRecord:
+def adopt(record: RunRecord, cell: Cell, asked: Experiment) -> RunRecord:
     """A run of the store in its place in this experiment."""
     return replace(
         record,

@@ -8,7 +8,7 @@ import os
 from collections.abc import Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from schedlab.experiment import verdicts
+from schedlab.experiment import switch_costs, verdicts
 from schedlab.experiment.answer import Answer
 from schedlab.experiment.figures import figures_of
 from schedlab.experiment.headline import panel_sentences, told_panels
@@ -49,6 +49,7 @@ def render(
     """The page as one HTML text; see `write`."""
     study, published = answer.study, answer.published
     looks, split_rows = figures.looks_of(study.policies), list(_split_rows(study))
+    costs = switch_costs.switch_costs(study)
     equal = told_panels(study, answer.metrics)
     return pages.render(
         "report.html",
@@ -72,9 +73,12 @@ def render(
         verdicts=[contrast.verdict for contrast in study.contrasts],
         verdict_words=list(estimates.Verdict),
         is_exact=all(makespan.n > 1 and makespan.sd == 0 for makespan in study.makespans),
-        **figures_of(study, answer.metrics, looks, split_rows, timelines, followed),
+        **figures_of(study, answer.metrics, looks, split_rows, costs, timelines, followed),
         measured_on=measured_on([*study.completed, *study.incomplete]),
         split_rows=split_rows,
+        switch_costs=costs,
+        cost_parts=[part for part in switch_costs.PARTS if any(c.parts[part].mean for c in costs)],
+        knees=list(switch_costs.knee_texts(study)),
         what_was_run=_what_was_run(study),
         cpu_parts=figures.CPU_PARTS,
         percentiles=PERCENTILES,

@@ -27,16 +27,21 @@ def report_failures(records: Sequence[RunRecord]) -> None:
     """Says of runs that did not complete what went wrong, once a policy, and how to see it."""
     for policy in dict.fromkeys(record.policy for record in records):
         failed = [record for record in records if record.policy == policy]
-        shown = failed[0]
-        print_note(f"error: {_failure_text(shown)}")
-        print_note(f"replay: {shown.manifest['replay']}")
-        error = shown.result.get("error") or {}
-        # A kernel's comes with its reason.
-        if hint := error.get("hint") or catalogue.native().way_out(error.get("message", "")):
-            print_note(f"hint: {hint}")
+        for line in failure_lines(failed[0]):
+            print_note(line)
         if len(failed) > 1:
             more = count_text(len(failed) - 1, "more run")
             print_note(f"hint: {more} of {policy} did not complete: --json has them all")
+
+
+def failure_lines(record: RunRecord) -> list[str]:
+    """What went wrong in a run that did not complete, how to see it, and the way out if known."""
+    lines = [f"error: {_failure_text(record)}", f"replay: {record.manifest['replay']}"]
+    error = record.result.get("error") or {}
+    # A kernel's comes with its reason.
+    if hint := error.get("hint") or catalogue.native().way_out(error.get("message", "")):
+        lines.append(f"hint: {hint}")
+    return lines
 
 
 def _failure_text(record: RunRecord) -> str:
@@ -131,12 +136,17 @@ def _waits_and_shares(result: Mapping) -> Iterator[tuple[str, str]]:
     yield "run", _spread(result["run_ns"])
     if result["cpu_time_ns"] is not None:
         total_ns = sum(result["cpu_time_ns"].values()) or 1
-        shares = (
-            f"{name.replace('_', ' ')} {100 * share_ns / total_ns:.2f} %"
-            for name, share_ns in result["cpu_time_ns"].items()
-        )
-        yield "CPU time", ", ".join(shares)
+        yield "CPU time", _shares(result["cpu_time_ns"], total_ns)
+        # Runs of older stores do not tell.
+        if told := {name: ns for name, ns in (result.get("overhead_ns") or {}).items() if ns}:
+            yield "of which", _shares(told, total_ns)
     yield "Jain fairness", f"{result['jain_fairness']:.4f}"
+
+
+def _shares(parts_ns: Mapping[str, int], total_ns: int) -> str:
+    return ", ".join(
+        f"{name.replace('_', ' ')} {100 * ns / total_ns:.2f} %" for name, ns in parts_ns.items()
+    )
 
 
 def _recording(result: Mapping) -> str:

@@ -2,11 +2,12 @@
 its machines have.
 """
 
-import itertools
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from schedlab.errors import BadValue, UnknownName
+from schedlab.experiment.sampling import Sample
 from schedlab.values import Value
 
 # As the core has it: crates/scenario/src/model/machine.rs.
@@ -48,35 +49,71 @@ def tunable_of(name: str, labels: Collection[str]) -> tuple[str, str] | None:
     return (label, tunable) if label in labels and tunable else None
 
 
-def combinations(
-    varied: Mapping[str, Sequence[Value]],
-    parameters: Collection[str],
-    labels: Sequence[str],
-    workload: str,
-) -> list[Combination]:
+class Combinations(Sequence[Combination]):
     """Every combination of what is varied, for policies with these labels and a workload with these
-    parameters.
+    parameters; where there is a sample, each with every point of it. Each is made when it is asked
+    for.
 
-    Raises SchedlabError for a name that is neither a parameter nor a tunable nor `cpus`, or if a
-    machine cannot have so many CPUs.
+    Raises SchedlabError for a name that is neither a parameter nor a tunable nor `cpus`, or, where
+    that is asked for, if a machine cannot have so many CPUs.
     """
-    for name in varied:
-        if name not in parameters and not tunable_of(name, labels) and name != CPUS:
-            raise _unknown(name, parameters, labels, workload)
-    made = []
-    for values in itertools.product(*varied.values()):
-        one = dict(zip(varied, values, strict=True))
+
+    def __init__(
+        self,
+        varied: Mapping[str, Sequence[Value]],
+        sample: Sample | None,
+        parameters: Collection[str],
+        labels: Sequence[str],
+        workload: str,
+    ):
+        self._varied, self._sample = varied, sample
+        self.parameters, self._labels = parameters, labels
+        for name in [*varied, *(sample.ranges if sample else ())]:
+            if name not in parameters and not tunable_of(name, labels) and name != CPUS:
+                raise _unknown(name, parameters, labels, workload)
+        self._drawn = sample.drawn() if sample else None
+        self._nr_points = sample.points if sample else 1
+
+    def __len__(self) -> int:
+        return math.prod(map(len, self._varied.values())) * self._nr_points
+
+    def __getitem__(self, index: int) -> Combination:
+        return self._combination(self.values(index))
+
+    def values(self, index: int) -> dict[str, Value]:
+        """The value of each name in the combination at this place."""
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        at, point = divmod(index, self._nr_points)
+        one = {}
+        for name, values in reversed(self._varied.items()):
+            at, of = divmod(at, len(values))
+            one[name] = values[of]
+        one = dict(reversed(one.items()))
+        return one | self._sample.point(self._drawn[point]) if self._sample else one
+
+    def probes(self, few: int) -> Iterable[Combination]:
+        """What shows whether values are wrong: all combinations if they are few, else each value
+        of the grid beside the first of the others, and both ends of all ranges at once."""
+        if not self._sample and len(self) <= few:
+            return self
+        first = self.values(0)
+        ends = [of.ends for of in self._sample.ranges.values()] if self._sample else []
+        ones = [dict(zip(self._sample.ranges, end, strict=True)) for end in zip(*ends, strict=True)]
+        ones += [{name: value} for name, values in self._varied.items() for value in values]
+        return [self._combination(first | one) for one in ones]
+
+    def _combination(self, one: Mapping[str, Value]) -> Combination:
         own, cpus = [], None
         tunables: dict[str, dict[str, Value]] = {}
         for name, value in one.items():
-            if name in parameters:
+            if name in self.parameters:
                 own.append((name, value))
-            elif found := tunable_of(name, labels):
+            elif found := tunable_of(name, self._labels):
                 tunables.setdefault(found[0], {})[found[1]] = value
             else:
                 cpus = machine_size(f"--vary {CPUS}", value)
-        made.append(Combination(one, tuple(own), cpus, tunables))
-    return made
+        return Combination(one, tuple(own), cpus, tunables)
 
 
 def _unknown(

@@ -23,7 +23,8 @@ class Progress:
 
     `total` things are to be done, 0 if that is unknown, and `unit` is what they are, such as
     "runs"; `nr_done` are done by now. A bar of what `is_measured` is drawn at updates only: a
-    thread that draws would disturb it. Of what `is_long` a pipe hears now and then.
+    thread that draws would disturb it. Of what `is_long` a pipe hears now and then, first after
+    `quiet_s`.
     """
 
     def __init__(
@@ -33,14 +34,15 @@ class Progress:
         quiet: bool = False,
         is_measured: bool = False,
         is_long: bool = False,
+        quiet_s: float = 0.0,
     ):
         self.nr_done = 0
         self._total, self._unit, self._quiet = total, unit, quiet
         self._is_measured = is_measured
         self._told: set[str] = set()
-        self._next_note_s = -math.inf if is_long else math.inf
         self._bar: Any = None
         self._began_s = time.monotonic()
+        self._next_note_s = self._began_s + quiet_s if is_long else math.inf
 
     def __enter__(self) -> Self:
         if not self._quiet:

@@ -195,6 +195,25 @@ class Store(contextlib.ExitStack):
         row = rows[0] if rows else None
         return self._record(row) if row is not None and row["result_digest"] else None
 
+    def is_filled(
+        self, experiment: str, policy: str, machine: str, varied: Mapping, seed: int
+    ) -> bool:
+        """Whether a finished run fills this place of an experiment (its id)."""
+        query = (
+            "SELECT 1 FROM experiment_runs AS place JOIN runs ON runs.id = place.run WHERE"
+            " place.experiment = ? AND place.policy = ? AND place.machine = ? AND place.varied = ?"
+            " AND place.seed = ? AND runs.result_digest != ''"
+        )
+        return bool(self.rows(query, experiment, policy, machine, json.dumps(dict(varied)), seed))
+
+    def count_by_status(self, experiment: str) -> dict[str, int]:
+        """How many places of an experiment (its id) are filled by runs of each status."""
+        query = (
+            "SELECT status, count(*) FROM experiment_runs AS place JOIN runs ON runs.id = place.run"
+            " WHERE place.experiment = ? GROUP BY status"
+        )
+        return dict(map(tuple, self.rows(query, experiment)))
+
     def experiments(self) -> list[StoredExperiment]:
         """Every experiment asked of this store, the latest last. One whose definition is damaged
         has an empty one: its runs are there all the same."""

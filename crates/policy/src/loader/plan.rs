@@ -167,8 +167,10 @@ impl Making<'_> {
             )
         })?;
         let end = (variable.offset + bytes) as usize;
+        data.len = end;
         let kept = data.bytes.iter().copied().chain(std::iter::repeat(0));
-        data.bytes = kept.take(end).collect();
+        let whole = if data.read_only { end } else { end.min(data.bytes.len()) };
+        data.bytes = kept.take(whole).collect();
         data.variables.insert(name.to_owned(), Variable { bytes, ..variable });
         Ok(())
     }
@@ -472,14 +474,22 @@ impl Making<'_> {
 
 impl Plan {
     /// Writes what variables begin with into the first bytes of each section, but for those of
-    /// `but`, which somebody else sets.
-    pub(crate) fn write(&self, sections: &mut [Vec<u8>], but: &BTreeMap<String, i64>) {
+    /// `but`, which somebody else sets; gives back what belongs behind them. Sections may be large,
+    /// and little in them not 0.
+    pub(crate) fn write(
+        &self,
+        sections: &mut [Vec<u8>],
+        but: &BTreeMap<String, i64>,
+    ) -> Vec<Write> {
+        let mut behind = Vec::new();
         for write in self.writes.iter().filter(|write| !but.contains_key(&write.variable)) {
             let (section, offset) = (&mut sections[write.section], write.offset as usize);
-            let end = offset + write.bytes.len();
-            section.resize(section.len().max(end), 0);
-            section[offset..end].copy_from_slice(&write.bytes);
+            match section.get_mut(offset..offset + write.bytes.len()) {
+                Some(place) => place.copy_from_slice(&write.bytes),
+                None => behind.push(write.clone()),
+            }
         }
+        behind
     }
 }
 

@@ -1,0 +1,84 @@
+"""The verb `schedlab sweep`: thousands or millions of runs, here or on other computers."""
+
+import click
+
+from schedlab import catalogue
+from schedlab.commands import options
+from schedlab.errors import SchedlabError
+from schedlab.experiment import definition, sweep
+from schedlab.report import tables
+from schedlab.shown import print_note
+from schedlab.store.runs import Store
+from schedlab.sweeping import at_worker, loop
+from schedlab.sweeping.elsewhere import Elsewhere
+from schedlab.sweeping.here import Engine, Here
+from schedlab.values import parse_duration_ns
+
+
+@click.command("sweep")
+@click.argument("file", metavar="EXPERIMENT")
+@options.jobs_option("Runs", "CPUs")
+@click.option("--dask", "where", metavar="ADDRESS|FILE.json|local:N",
+              help="Have workers of Dask simulate: of the scheduler at this address, or of this"
+                   " file, or N of our own.")  # fmt: skip
+@click.option("--limit", metavar="TIME",
+              help="End a run that takes longer, as in 10min.  [default: 20 times the longest so"
+                   " far, at least 10min]")  # fmt: skip
+@options.store_option("Keeps every run; runs already in it are not made again.")
+@options.quiet_option
+@options.json_option
+def sweep_verb(file, jobs, where, limit, store, quiet, as_json) -> bool:
+    """Make all runs of an experiment file, which may draw a sample.
+
+    Grids may be larger than `compare` takes. Each run is kept in the store: after Ctrl-C or a
+    crash, the same command goes on where it stopped.
+    """
+    limit_s = parse_duration_ns("--limit", limit) / 1e9 if limit else None
+    asked = definition.build({"repeat": definition.REPEATS, **_options(file)})
+    if asked.until_ci is not None:
+        hint = "take until_ci out, and write in repeat how many runs to make"
+        raise SchedlabError("the experiment has until_ci, which only `schedlab compare` does", hint)
+    with Store(store) as opened:
+        made = loop.begin(asked, opened, options.command())
+        try:
+            made.make_runs(_engine(made, jobs, where, quiet), quiet, limit_s)
+        except KeyboardInterrupt:
+            kept = f"{made.count_kept():,} of {len(made.grid):,} runs are kept in {store}"
+            print_note(f"\n{kept}; the same command goes on from there: {options.command()}")
+            raise
+        return _tell(made, quiet, as_json)
+
+
+def _engine(made: loop.Sweep, jobs: int | None, where: str | None, quiet: bool) -> Engine:
+    if where is None:
+        return Here(sweep.jobs(jobs))
+    if jobs is not None:
+        why = "--jobs is of processes here, and --dask has workers simulate"
+        raise SchedlabError(why, "leave out one; each thread of a worker makes a run at a time")
+    tell = (lambda text: None) if quiet else print_note
+    return Elsewhere(
+        where, lambda: at_worker.errand(made.asked.id, made.grid, made.examine()), tell
+    )
+
+
+def _options(file: str) -> dict:
+    return definition.read_options(catalogue.find(catalogue.EXPERIMENTS, file))
+
+
+def _tell(made: loop.Sweep, quiet: bool, as_json: bool) -> bool:
+    """Prints what was done, and says whether any run failed."""
+    counts = {"made": made.nr_made, "reused": made.nr_reused, "of_others": made.nr_of_others}
+    by_status = made.store.count_by_status(made.asked.id)
+    nr_failed = by_status.get("failed", 0)
+    if as_json:
+        about = {"id": made.asked.id, "name": made.asked.name, "store": str(made.store.path)}
+        tables.print_json({**about, "runs": len(made.grid), **counts, "by_status": by_status})
+    elif not quiet:
+        by_others = f", {made.nr_of_others:,} made meanwhile by another process"
+        reused = f"{made.nr_reused:,} reused from {made.store.path}"
+        print_note(f"{made.nr_made:,} runs made, {reused}{by_others * bool(made.nr_of_others)}")
+        if nr_failed:
+            print_note(f"{nr_failed:,} of them failed")
+        its = f"{made.store.path} --experiment {made.asked.name}"
+        print_note(f"their numbers: schedlab export {its} -o runs.csv")
+    return bool(nr_failed)

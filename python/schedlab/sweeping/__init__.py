@@ -1,0 +1,1 @@
+"""Sweeps: any number of runs, simulated here or on other computers, and kept here."""

@@ -1,0 +1,338 @@
+"""Cells simulated by workers of Dask, here or on other computers.
+
+Dask starts the workers, connects them, and notices who is gone; which of them gets what, and how
+much, is decided here. No cell waits at Dask's scheduler but those that its workers are to do in the
+next seconds. A worker that cannot do as this computer does is told once, and gets nothing.
+"""
+
+import contextlib
+import logging
+import math
+import queue
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from schedlab.errors import BadValue, ExperimentError, SchedlabError
+from schedlab.experiment.cells import Cell
+from schedlab.sweeping import at_worker
+from schedlab.sweeping.here import Came
+from schedlab.workers import JOBS_MAX, spawning
+
+LOGGERS = ("distributed", "tornado")
+LOCAL = re.compile(r"local:([0-9]+)")
+ADDRESS = re.compile(r"((tcp|tls|ws|wss|ucx)://)?[^/]+:[0-9]+/?")
+ADDRESS_HINT = "write what `dask scheduler` prints, as in tcp://10.0.0.1:8786, or local:N"
+# Of the file in which a scheduler writes its address.
+FILE_SUFFIX = ".json"
+CONNECT_S = 10.0
+POLL_S = 0.5
+# How often to ask who is there.
+LOOK_EVERY_S = 2.0
+# Of a worker that Dask has not heard of for so long nothing is expected any more.
+SILENT_S = 60.0
+# An answer that is there is fetched in a moment, unless its worker has just gone.
+FETCH_S = 10.0
+# How long a batch is to take, how many runs it has at most, and how many each thread has: one is
+# at work while the answer of the other is on its way.
+BATCH_S = 1.0
+BATCH_RUNS_MAX = 1_000
+BATCHES_A_THREAD = 2
+# How much the last batch says of what the next run takes.
+NEWS = 0.3
+AGAIN_HINT = "the same command goes on, also with another address"
+
+
+def _refuse_wrong_address(where: str) -> None:
+    """Dask would begin to connect first, and stumble over it then."""
+    if local := LOCAL.fullmatch(where):
+        if not 1 <= int(local[1]) <= JOBS_MAX:
+            raise BadValue("--dask", where, f"is not from local:1 to local:{JOBS_MAX}")
+    elif where.endswith(FILE_SUFFIX):
+        if not Path(where).is_file():
+            hint = "`dask scheduler --scheduler-file` writes one as long as it runs"
+            raise BadValue("--dask", where, "is no file", hint)
+    elif not ADDRESS.fullmatch(where):
+        raise BadValue("--dask", where, "is no address", ADDRESS_HINT)
+    elif where.startswith(("tls:", "wss:")):
+        with contextlib.suppress(ImportError):
+            from dask import config
+
+            if not config.get("distributed.comm.tls.ca-file", None):
+                hint = (
+                    "see https://distributed.dask.org/en/stable/tls.html, or docs/guides/sweep.md"
+                )
+                raise BadValue("--dask", where, "needs certificates, which are not named", hint)
+
+
+@dataclass(eq=False)
+class _Batch:
+    """Cells that a worker was given together; `is_suspect` if one that may have ended a worker."""
+
+    cells: list[Cell]
+    is_suspect: bool
+    future: Any
+
+
+@dataclass(eq=False)
+class _Worker:
+    """A worker that is known: to be examined, or ready."""
+
+    nr_threads: int
+    enrolment: Any
+    is_ready: bool = False
+    batches: list[_Batch] = field(default_factory=list)
+    # When Dask heard of it last by its clock, and since when by ours it says so.
+    heard: float = 0.0
+    since_s: float = field(default_factory=time.monotonic)
+
+    @property
+    def nr_free(self) -> int:
+        """Batches that it may be given; whoever has a suspect has nothing else."""
+        if not self.is_ready or any(batch.is_suspect for batch in self.batches):
+            return 0
+        return max(0, BATCHES_A_THREAD * self.nr_threads - len(self.batches))
+
+
+class Elsewhere:
+    """Workers of Dask, an `Engine`: of the scheduler at an address or whose file is named, or
+    `local:N` of our own.
+
+    `errand` is asked what workers must have, once it is sure that somebody answers. `tell` is told
+    of workers that are refused or lost. Raises SchedlabError if there is no such
+    scheduler, if it is gone, or if no worker can do anything.
+    """
+
+    def __init__(
+        self, where: str, errand: Callable[[], at_worker.Errand], tell: Callable[[str], None]
+    ):
+        self.limit_s: float | None = None
+        self._tell = tell
+        self._waiting: deque[Cell] = deque()
+        # What was at work in a worker that was lost: each is tried alone, to see if it is to blame.
+        self._suspects: deque[Cell] = deque()
+        self._came: list[Came] = []
+        self._workers: dict[str, _Worker] = {}
+        self._refused: dict[str, str] = {}
+        self._ended: queue.SimpleQueue = queue.SimpleQueue()
+        self._cost_s = math.nan
+        self._looked_s = -math.inf
+        with contextlib.ExitStack() as self._stack:
+            self._client = self._connected(where)
+            if "dashboard" in self._client.scheduler_info(n_workers=0).get("services", {}):
+                self._tell(f"Dask's dashboard: {self._client.dashboard_link}")
+            self._errand = errand()
+            self._stack = self._stack.pop_all()
+
+    @property
+    def nr_workers(self) -> int:
+        """Threads of all workers that are ready."""
+        return sum(worker.nr_threads for worker in self._workers.values() if worker.is_ready)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another cell can be taken on."""
+        nr_free = sum(worker.nr_free for worker in self._workers.values())
+        # One may wait for the first worker, so that nobody waits for a worker who needs none.
+        return len(self._waiting) + len(self._suspects) < max(nr_free * self._batch_runs(), 1)
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether there is something to wait for."""
+        at_work = any(worker.batches for worker in self._workers.values())
+        return bool(at_work or self._waiting or self._suspects or self._came)
+
+    def begin(self, cell: Cell) -> None:
+        """Takes on a cell."""
+        self._waiting.append(cell)
+
+    def wait(self) -> list[Came]:
+        """What has come of cells, waiting a moment if nothing has."""
+        with self._scheduler_errors():
+            self._look()
+            self._hand_out()
+            with contextlib.suppress(queue.Empty):
+                self._hear(self._ended.get(timeout=POLL_S))
+                while True:
+                    self._hear(self._ended.get_nowait())
+        came, self._came = self._came, []
+        return came
+
+    def close(self) -> None:
+        """Lets go of all that is at work, and ends workers of our own."""
+        self._stack.close()
+
+    # ---- the scheduler ---------------------------------------------------------------------------
+
+    def _connected(self, where: str) -> Any:
+        _refuse_wrong_address(where)
+        try:
+            import distributed
+        except ImportError as error:
+            what = f"--dask needs the package distributed, which does not load: {error}"
+            raise SchedlabError(what, "pip install 'schedlab[dask]'") from error
+        # What is wrong is told here, once. Each has a level of its own.
+        for name in [name for name in logging.root.manager.loggerDict if name.startswith(LOGGERS)]:
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+        self.address: Any = where
+        if local := LOCAL.fullmatch(where):
+            facts = {"threads_per_worker": 1, "silence_logs": logging.CRITICAL + 1}
+            with spawning():
+                # It lives in this process, whose end its workers notice.
+                cluster = distributed.LocalCluster(n_workers=int(local[1]), **facts)
+            self.address = self._stack.enter_context(cluster)
+        try:
+            key = "scheduler_file" if where.endswith(FILE_SUFFIX) else "address"
+            facts = {key: self.address, "timeout": CONNECT_S, "set_as_default": False}
+            client = distributed.Client(**facts)
+        except (OSError, TimeoutError, ValueError, TypeError) as error:
+            why = f"--dask {where}: no scheduler of Dask answers: {error}"
+            raise SchedlabError(why, ADDRESS_HINT) from error
+        return self._stack.enter_context(client)
+
+    @contextlib.contextmanager
+    def _scheduler_errors(self) -> Iterator[None]:
+        try:
+            yield
+            is_there = self._client.status == "running"
+        except (OSError, TimeoutError, RuntimeError):
+            is_there = False
+        if not is_there:
+            where = getattr(self.address, "scheduler_address", self.address)
+            raise ExperimentError(f"the scheduler of Dask at {where} is gone", AGAIN_HINT)
+
+    # ---- workers ---------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Sees which workers have come and gone."""
+        if time.monotonic() - self._looked_s < LOOK_EVERY_S:
+            return
+        self._looked_s = time.monotonic()
+        there = self._client.scheduler_info(n_workers=-1)["workers"]
+        for address, about in there.items():
+            if address not in self._workers and address not in self._refused:
+                enrolment = self._submit(address, at_worker.enrol, self._errand)
+                self._workers[address] = _Worker(about["nthreads"], enrolment)
+        for address, worker in list(self._workers.items()):
+            if address not in there:
+                self._lose(address, "is gone")
+            elif there[address]["last_seen"] != worker.heard:
+                worker.heard, worker.since_s = there[address]["last_seen"], time.monotonic()
+            elif time.monotonic() - worker.since_s > SILENT_S:
+                self._refused[address] = f"has been silent for {SILENT_S:.0f} s"
+                self._lose(address, self._refused[address])
+        if self._refused and not self._workers:
+            address, why = next(iter(self._refused.items()))
+            what = f"no worker of Dask can be used: {address}: {why}"
+            raise ExperimentError(what, "mend or end it and start others; " + AGAIN_HINT)
+
+    def _submit(self, address: str, function: Callable, *arguments: Any) -> Any:
+        future = self._client.submit(
+            function, *arguments, workers=[address], allow_other_workers=False, pure=False
+        )
+        future.add_done_callback(self._ended.put)
+        return future
+
+    def _lose(self, address: str, why: str) -> None:
+        """Gives what a worker had to the others. The first of it may have ended the worker."""
+        worker = self._workers.pop(address)
+        runs = sum(len(batch.cells) for batch in worker.batches)
+        self._tell(f"note: worker {address} {why}: others make the {runs} runs that it had")
+        for number, batch in enumerate(worker.batches):
+            batch.future.release()
+            if batch.is_suspect:
+                self._came += [
+                    Came(cell, None, f"lost its worker {address}") for cell in batch.cells
+                ]
+            elif number < worker.nr_threads:
+                self._suspects += batch.cells
+            else:
+                self._waiting.extendleft(reversed(batch.cells))
+
+    def _refuse(self, address: str, why: str) -> None:
+        """Never gives a worker anything again."""
+        self._refused[address] = why
+        worker = self._workers.pop(address)
+        self._tell(f"note: worker {address} is not used: {why}")
+        for batch in worker.batches:
+            batch.future.release()
+            self._waiting.extendleft(reversed(batch.cells))
+
+    # ---- cells -----------------------------------------------------------------------------------
+
+    def _batch_runs(self) -> int:
+        """How many runs a batch has, by what the last ones took."""
+        if not self._cost_s > 0:
+            return 1
+        return min(max(1, round(BATCH_S / self._cost_s)), BATCH_RUNS_MAX)
+
+    def _hand_out(self) -> None:
+        """Gives workers what they have room for, suspects to those that have nothing."""
+        for address, worker in self._workers.items():
+            if self._suspects and worker.is_ready and not worker.batches:
+                self._give(address, worker, [self._suspects.popleft()], is_suspect=True)
+        ready = {address: worker for address, worker in self._workers.items() if worker.nr_free}
+        while self._waiting and ready:
+            nr_free = sum(worker.nr_free for worker in ready.values())
+            nr_runs = min(self._batch_runs(), math.ceil(len(self._waiting) / nr_free))
+            address = min(ready, key=lambda of: len(ready[of].batches) / ready[of].nr_threads)
+            cells = [self._waiting.popleft() for _ in range(nr_runs)]
+            self._give(address, ready[address], cells)
+            if not ready[address].nr_free:
+                del ready[address]
+
+    def _give(
+        self, address: str, worker: _Worker, cells: list[Cell], is_suspect: bool = False
+    ) -> None:
+        future = self._submit(address, at_worker.work, self._errand.id, cells, self.limit_s)
+        worker.batches.append(_Batch(cells, is_suspect, future))
+
+    def _hear(self, future: Any) -> None:
+        """Takes the answer of a worker, unless nothing is expected of it any more."""
+        for address, worker in self._workers.items():
+            if worker.enrolment is not None and worker.enrolment.key == future.key:
+                return self._hear_enrolment(address, worker)
+            for batch in worker.batches:
+                if batch.future.key == future.key:
+                    return self._hear_batch(address, worker, batch)
+        return None
+
+    def _hear_enrolment(self, address: str, worker: _Worker) -> None:
+        future, worker.enrolment = worker.enrolment, None
+        why, error = self._answer(future)
+        if error is not None:
+            why = (
+                f"it cannot be asked ({type(error).__name__}: {error}): install this schedlab there"
+            )
+        if why:
+            self._refuse(address, why)
+        worker.is_ready = not why
+
+    def _hear_batch(self, address: str, worker: _Worker, batch: _Batch) -> None:
+        answer, error = self._answer(batch.future)
+        worker.batches.remove(batch)
+        if isinstance(error, TimeoutError) or batch.future.status == "cancelled":
+            # It is about to be lost: then others have this to do.
+            self._waiting.extendleft(reversed(batch.cells))
+            return
+        if error is not None:
+            self._waiting.extendleft(reversed(batch.cells))
+            self._refuse(address, f"it cannot simulate: {error}")
+            return
+        came = [Came(cell, *of) for cell, of in zip(batch.cells, answer, strict=False)]
+        self._came += came
+        self._waiting.extendleft(reversed(batch.cells[len(came) :]))
+        if walls_s := [one.outcome.wall_ns / 1e9 for one in came if one.outcome]:
+            mean_s, known = sum(walls_s) / len(walls_s), self._cost_s > 0
+            self._cost_s = self._cost_s * (1 - NEWS) + mean_s * NEWS if known else mean_s
+
+    def _answer(self, future: Any) -> tuple[Any, Exception | None]:
+        """What came of a call, or the error that it ended with."""
+        try:
+            return future.result(timeout=FETCH_S), None
+        except Exception as error:  # noqa: BLE001 - whatever a worker raises is raised here.
+            return None, error

@@ -1,0 +1,158 @@
+"""Goal: whoever simulates, and whatever is killed meanwhile, the store comes out the same.
+
+Method: the real command with Dask's own scheduler and workers, which are killed at moments that the
+store tells. More of it, at random moments, is told in docs/guides/sweep.md.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from kept_rows import rows
+from running import assert_it_goes, begin, descendants, wait_for
+from schedlab.errors import SchedlabError
+from schedlab.store.runs import Store
+from schedlab.sweeping.elsewhere import Elsewhere
+
+pytestmark = pytest.mark.xdist_group("dask")
+TOML = """\
+policies = ["fifo", "round_robin"]
+workload = "hackbench"
+machine = "osdl-4"
+repeat = 2
+with = { loops = 4 }
+[sample]
+points = 100
+[sample.ranges]
+groups = { low = 1, high = 4 }
+cpus = { values = [1, 2, 4] }
+"round_robin.slice_ns" = { low = "1ms", high = "9ms", step = "1us" }
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    (tmp_path / "asked.toml").write_text(TOML)
+    return tmp_path / "asked.toml"
+
+
+@pytest.fixture
+def start(environment, tmp_path):
+    """Starts Dask's processes, and ends those that are left."""
+    started = []
+
+    def one(what, *words):
+        where = ["--scheduler-file", "scheduler.json", "--no-dashboard"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", f"distributed.cli.dask_{what}", *where, *words],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        started.append(process)
+        return process
+
+    yield one
+    for process in started:
+        for pid in [process.pid, *descendants(process.pid)]:
+            kill(pid)
+        process.wait()
+
+
+def kill(pid):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def nr_kept(store):
+    if not store.exists():
+        return 0
+    with Store(store, read_only=True) as opened:
+        return opened.rows("SELECT count(*) FROM runs")[0][0]
+
+
+def test_killed_workers_schedulers_and_askers_lose_nothing(
+    environment, tmp_path, file, start, command
+):
+    store, where = tmp_path / "swept.db", tmp_path / "scheduler.json"
+    scheduler = start("scheduler", "--host", "127.0.0.1", "--port", "0")
+    wait_for(where.exists, "the scheduler")
+    workers = [start("worker", "--nthreads", "1") for _ in range(2)]
+    words = ["sweep", file, "--store", store, "--dask", str(where)]
+
+    def kept_more(asker, number):
+        wait_for(lambda: nr_kept(store) >= number or asker.poll() is not None, "a run")
+        assert asker.poll() is None, asker.stderr.read()
+
+    asker = begin(environment, tmp_path, *words)
+    kept_more(asker, 4)
+    for pid in descendants(workers[0].pid):
+        kill(pid)
+    kept_more(asker, nr_kept(store) + 20)
+    asker.kill()
+    asker.communicate()
+    nr_before = nr_kept(store)
+    asker = begin(environment, tmp_path, *words)
+    kept_more(asker, nr_before + 1)
+    scheduler.kill()
+    told = asker.communicate()[1]
+    assert asker.returncode == 2, told
+    assert "is gone" in told
+    assert "Traceback" not in told
+    nr_before = nr_kept(store)
+    assert nr_before < 300
+    where.unlink()
+    for worker in workers:
+        worker.kill()
+    start("scheduler", "--host", "127.0.0.1", "--port", "0")
+    wait_for(where.exists, "the scheduler")
+    start("worker", "--nthreads", "2")
+    asker = begin(environment, tmp_path, *words)
+    told = asker.communicate()[1]
+    assert asker.returncode == 0, told
+    alone = command("sweep", file, "--store", "alone.db", "--jobs", 1)
+    assert alone.returncode == 0, alone.stderr
+    assert rows(store) == rows(tmp_path / "alone.db")
+
+
+def test_a_killed_asker_leaves_no_worker_of_its_own(environment, tmp_path, file):
+    store = tmp_path / "swept.db"
+    asker = begin(environment, tmp_path, "sweep", file, "--store", store, "--dask", "local:2")
+    wait_for(lambda: nr_kept(store) > 10, "a run")
+    left = descendants(asker.pid)
+    assert len(left) >= 4, "two workers, each with a child that simulates"
+    asker.kill()
+    asker.communicate()
+    for pid in left:
+        assert_it_goes(pid, "a worker")
+
+
+def test_ctrl_c_keeps_what_there_is_and_tells_how_to_go_on(environment, tmp_path, file, command):
+    store = tmp_path / "swept.db"
+    words = ["sweep", file, "--store", store, "--dask", "local:2"]
+    asker = begin(environment, tmp_path, *words)
+    wait_for(lambda: nr_kept(store) > 10, "a run")
+    left = descendants(asker.pid)
+    os.killpg(asker.pid, signal.SIGINT)
+    told = asker.communicate()[1]
+    assert asker.returncode == 130, told
+    assert f"of 400 runs are kept in {store}; the same command goes on from there" in told
+    assert "Traceback" not in told
+    for pid in left:
+        assert_it_goes(pid, "a worker")
+    done = command(*words)
+    assert done.returncode == 0, done.stderr
+    command("sweep", file, "--store", "alone.db", "--jobs", 1)
+    assert rows(store) == rows(tmp_path / "alone.db")
+
+
+def test_without_dask_a_way_to_it_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(SchedlabError, match="--dask needs the package distributed") as told:
+        Elsewhere("tcp://127.0.0.1:1", lambda: None, print)
+    assert told.value.hint == "pip install 'schedlab[dask]'"
