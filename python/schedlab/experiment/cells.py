@@ -177,7 +177,7 @@ def expand(experiment: Experiment) -> list[Cell]:
         raise ExperimentError(why, "take [sample] out, and write what to compare under [vary]")
     nr_combinations = math.prod(map(len, experiment.varied.values()))
     nr_machines = len(experiment.vm.cpus if experiment.vm else experiment.machines)
-    wanted = len(experiment.policies) * nr_machines * nr_combinations * experiment.repeats
+    wanted = len(experiment.policies) * nr_machines * nr_combinations * experiment.repeats_most
     if wanted > CELLS_MAX:
         what = f"the experiment has {wanted} runs, more than {CELLS_MAX}"
         raise ExperimentError(what, "vary fewer values, or repeat less")
@@ -235,7 +235,7 @@ class Grid(Sequence[Cell]):
 
     def __len__(self) -> int:
         nr_policies, nr_machines = len(self._asked.policies), len(self.machines)
-        return nr_machines * len(self._combinations) * nr_policies * self._asked.repeats
+        return nr_machines * len(self._combinations) * nr_policies * self._asked.repeats_most
 
     def __getitem__(self, index: int) -> Cell:
         machine, combination, choice, seed = self._at(index)
@@ -252,7 +252,7 @@ class Grid(Sequence[Cell]):
     def _at(self, index: int) -> tuple[ChosenMachine, int, PolicyChoice, int]:
         if not 0 <= index < len(self):
             raise IndexError(index)
-        index, repetition = divmod(index, self._asked.repeats)
+        index, repetition = divmod(index, self._asked.repeats_most)
         index, policy = divmod(index, len(self._asked.policies))
         machine, combination = divmod(index, len(self._combinations))
         choice = self._asked.policies[policy]

@@ -14,8 +14,9 @@ from schedlab.experiment.figures import figures_of
 from schedlab.experiment.headline import panel_sentences, told_panels
 from schedlab.experiment.metrics import PERCENTILES, Metrics, ShareErrors
 from schedlab.experiment.published import rank_text
-from schedlab.experiment.study import Study, bounded, mean
+from schedlab.experiment.study import Study, bounded, mean, rule_of
 from schedlab.experiment.timelines import Timelines
+from schedlab.experiment.until_clear import clearing_of
 from schedlab.report import figures, forms, pages
 from schedlab.report.forms import count_text, list_text, number_text, ratio_text
 from schedlab.statistics import estimates
@@ -86,7 +87,8 @@ def render(
         ratio_form=ratio_text,
         is_time_equal=len(equal) == len(study.panels),
         confidence_percent=round(100 * estimates.CONFIDENCE),
-        threshold_percent=f"{100 * estimates.THRESHOLD:g}",
+        threshold_percent=f"{100 * rule_of(answer.definition).threshold:g}",
+        clearing=clearing_of(answer.definition, study),
     )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ MEANINGS = {
     "interrupt": "interrupting other CPUs",
 }
 PARTS = tuple(MEANINGS)
-# So many times what it costs at the first value is what a switch costs at a knee, and behind it.
+# A switch costs so many times what it costs at the first value, at a knee and behind it.
 KNEE = 2.0
 
 # Of one run: the ns a switch by part.
@@ -64,8 +64,8 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class Knee:
-    """From `knee` on a switch costs at least `KNEE` times what it costs at `first_x`, the first value
-    of what was varied; `last` is at the last one."""
+    """From `knee` on a switch costs at least `KNEE` times what it costs at `first_x`, the first
+    value of what was varied; `last` is at the last one."""
 
     panel: Panel
     policy: str

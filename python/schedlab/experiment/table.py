@@ -18,6 +18,7 @@ from schedlab.experiment.headline import told_panels
 from schedlab.experiment.metrics import Delays, Metrics, OfPolicy
 from schedlab.experiment.published import Beside, over_first, rank_agreement_of, rank_text
 from schedlab.experiment.study import ScenarioRuns, Study, bounded
+from schedlab.experiment.until_clear import clearing_of
 from schedlab.report import tables
 from schedlab.report.forms import DASH, number_text, ratio_text, time_text
 from schedlab.shown import print_data
@@ -81,6 +82,8 @@ def print_study(answer: Answer) -> None:
         rows = {"": [row for of_panel in rows.values() for row in of_panel]}
     if rows:
         _print_by_policy(study.policies, wide, rows)
+    if clearing := clearing_of(definition, study):
+        tables.print_text(clearing.text)
     records = [*study.completed, *study.incomplete]
     platforms = measured_on(sorted(records, key=lambda record: study.policies.index(record.policy)))
     for platform, policies in platforms.items():
@@ -318,6 +321,9 @@ def answer_json(answer: Answer, records: Sequence[RunRecord], nr_reused: int) ->
             for panel in study.panels
             for policy, growth in panel.growth.items()
         ],
+        "until_ci": attributes(
+            clearing_of(answer.definition, study), "nr_runs", "nr_runs_most", "nr_looks", "open"
+        ),
         "rank_agreement": published and rank_agreement_of(published),
         "published": [
             {
