@@ -142,6 +142,7 @@ BELOW_ASKING = {
     "bench",
     "race",
     "sweeping",
+    "tuning",
 }
 # Python package: the leaves and packages it may import, besides itself.
 PACKAGES = {
@@ -153,6 +154,7 @@ PACKAGES = {
     "bench": {*LEAVES, "statistics", "store", "report", "kernel"},
     "race": {*LEAVES, "statistics", "store", "report"},
     "sweeping": {*LEAVES, "store", "report", "experiment"},
+    "tuning": {*LEAVES, "statistics", "store", "report", "experiment"},
     "notebook": {*LEAVES, *BELOW_ASKING},
     "commands": {*LEAVES, *BELOW_ASKING},
 }
