@@ -403,6 +403,13 @@ kernel-table: test-programs setup kernels guest ## Plays policies, all or POLICY
 figures: demo test-programs ## Draws the README's figure again, from the demo's report
 	python docs/figures/draw.py schedlab-report.html docs/figures/hackbench.png
 
+.PHONY: scale
+scale: test-programs setup ## Simulates 1 to 4,096 CPUs and 10 to 1,000,000 tasks for docs/scale.md, an hour, and draws it
+	for study in cpus tasks; do \
+	    schedlab compare --experiment scale_$$study --store scale.db --report scale_$$study.html && \
+	    python docs/figures/draw.py scale_$$study.html docs/figures/scale_$$study.png switch-cost || exit; \
+	done
+
 .PHONY: clean
 clean: ## Removes everything that was built
 	rm -rf $(VENV) target dist schedlab-report.html schedlab-race.html

@@ -59,7 +59,7 @@ const volatile u64 idle_balance_ns = 1 * NSEC_PER_MSEC;
 /* A busy CPU looks for tasks to pull this often; ns. */
 const volatile u64 busy_balance_ns = 200 * NSEC_PER_MSEC;
 
-#define CPUS_MAX 1024 /* a power of two */
+#define CPUS_MAX 4096 /* a power of two */
 #define LEVELS 40     /* priorities 100 to 139 */
 #define NO_LEVEL LEVELS
 #define BONUS_MAX 10

@@ -73,6 +73,8 @@ KEEPS_A_FILE = "crates/simulator/src/record/spool.rs"
 UNSAFE_FILES = (
     # Instructions of this machine are made, and called.
     "crates/bytecode/src/run/translation.rs",
+    # Pages that go back to the kernel, to be 0 again.
+    "crates/bytecode/src/mapping.rs",
     # Between fork and exec, and a handler of a signal.
     "crates/child/src/lib.rs",
     "crates/child/src/group.rs",
@@ -140,6 +142,7 @@ BELOW_ASKING = {
     "bench",
     "race",
     "sweeping",
+    "tuning",
 }
 # Python package: the leaves and packages it may import, besides itself.
 PACKAGES = {
@@ -151,6 +154,7 @@ PACKAGES = {
     "bench": {*LEAVES, "statistics", "store", "report", "kernel"},
     "race": {*LEAVES, "statistics", "store", "report"},
     "sweeping": {*LEAVES, "store", "report", "experiment"},
+    "tuning": {*LEAVES, "statistics", "store", "report", "experiment"},
     "notebook": {*LEAVES, *BELOW_ASKING},
     "commands": {*LEAVES, *BELOW_ASKING},
 }

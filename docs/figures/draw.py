@@ -1,6 +1,6 @@
-"""Takes a picture of a report's curves for the README: `make figures`.
+"""Takes a picture of one kind of a report's curves for the documents: `make figures`, `make scale`.
 
-usage: draw.py REPORT.html PICTURE.png
+usage: draw.py REPORT.html PICTURE.png [KIND]
 """
 
 import shutil
@@ -13,20 +13,22 @@ WIDTH_PX, HEIGHT_PX = 1148, 900
 CHROMIUM_OPTIONS = ["--disable-gpu", "--disable-background-networking", "--no-first-run"]
 
 
-def draw(report: Path, picture: Path) -> None:
-    """Writes the curves that a browser shows of `report` to `picture`."""
+def draw(report: Path, picture: Path, kind: str = "curve") -> None:
+    """Writes the curves of a kind that a browser shows of `report` to `picture`."""
     with sync_playwright() as driver:
         browser = driver.chromium.launch(
             executable_path=shutil.which("chromium"), chromium_sandbox=False, args=CHROMIUM_OPTIONS
         )
         page = browser.new_page(viewport={"width": WIDTH_PX, "height": HEIGHT_PX})
         page.goto(report.resolve().as_uri())
-        page.locator("[data-kind=curve] .scatterlayer path.js-line").first.wait_for()
-        page.locator("#time .panels").first.screenshot(path=picture)
+        curves = page.locator(f".panels:has([data-kind={kind}])").first
+        curves.scroll_into_view_if_needed()
+        curves.locator(".scatterlayer path.js-line").first.wait_for()
+        curves.screenshot(path=picture)
         browser.close()
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
-    draw(Path(sys.argv[1]), Path(sys.argv[2]))
+    draw(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])

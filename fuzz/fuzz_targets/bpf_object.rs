@@ -14,7 +14,7 @@ const ROOM: usize = 4096;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(object) = Object::read(bytes) else { return };
-    if object.data.iter().map(|data| data.bytes.len()).sum::<usize>() > DATA_MAX {
+    if object.data.iter().map(|data| data.len).sum::<usize>() > DATA_MAX {
         return;
     }
     let mut memory = Memory::new(DATA_MAX + ROOM, DATA_MAX + ROOM);
@@ -31,10 +31,10 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn placed(memory: &mut Memory, data: &Data) -> Option<u64> {
-    let bytes = data.bytes.len();
+    let len = data.len;
     let address =
-        if data.read_only { memory.add_read_only(bytes, 8) } else { memory.add_writable(bytes, 8) };
+        if data.read_only { memory.add_read_only(len, 8) } else { memory.add_writable(len, 8) };
     let address = address.ok()?;
-    memory.bytes_mut(address, bytes as u64)?.copy_from_slice(&data.bytes);
+    memory.bytes_mut(address, data.bytes.len() as u64)?.copy_from_slice(&data.bytes);
     Some(address)
 }

@@ -36,7 +36,7 @@ fuzz_target!(|bytes: &[u8]| {
         references: Default::default(),
         notes: Notes::default(),
     };
-    let object = Object { code: vec![code], functions, ..Object::default() };
+    let object = Object { code: vec![code].into(), functions, ..Object::default() };
     let world = both_ways::world(&object);
     if let Ok(program) = Program::link(&object, &[0, 1], &world, &Addresses::default()) {
         both_ways::run(&program, &memory, &[0, 1]);

@@ -331,6 +331,7 @@ class RunResult(TypedDict):
     ticks: int
     interrupts: int
     cpu_time_ns: dict[str, int]
+    overhead_ns: dict[str, int]
     restarts: NotRequired[int]
     run_ns: dict[str, float]
     wait_ns: dict[str, float]

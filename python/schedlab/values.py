@@ -15,10 +15,16 @@ VARIED_VALUES_MAX = 1_000
 UNIT_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 QUANTITY = re.compile(r"(?P<number>-?\d+(?:\.\d+)?)(?P<unit>[a-zµ]*)")
 
+# A whole number that grows with a machine.
+BY_CPUS = re.compile(r"(?:(?P<times>\d{1,6}) ?\* ?)?cpus(?P<more> ?[+-] ?\d{1,6})?")
+
 # Smallest and largest value of C's types; what is not known here is left to the core.
 BITS = (8, 16, 32, 64, 128)
 BOUNDS = {"bool": (0, 1)} | {f"u{bits}": (0, 2**bits - 1) for bits in BITS}
 BOUNDS |= {f"s{bits}": (-(2**bits) // 2, 2**bits // 2 - 1) for bits in BITS}
+
+PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+PERCENT_LEAST, PERCENT_MOST = 0.01, 50.0
 
 Value = int | float | str
 
@@ -44,6 +50,17 @@ def parse_assignments(place: str, texts: Iterable[str]) -> dict[str, str]:
             raise BadValue(place, text, f"sets {name!r} for the second time")
         values[name] = value
     return values
+
+
+def parse_percent(place: str, text: str) -> float:
+    """A percentage such as "1%" as a share; raises BadValue if it is none that can be reached."""
+    percent = PERCENT.fullmatch(str(text).strip())
+    number = float(percent[1]) if percent else 0.0
+    if not PERCENT_LEAST <= number <= PERCENT_MOST:
+        why = "is not a percentage that can be reached"
+        hint = f"give one from {PERCENT_LEAST}% to {PERCENT_MOST:g}%, as in 1%"
+        raise BadValue(place, text, why, hint)
+    return number / 100
 
 
 def parse_set(texts: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -112,6 +129,14 @@ def parse_value(text: str) -> Value:
     return int(number) if number == number.to_integral_value() else float(number)
 
 
+def of_machine(text: str, nr_cpus: int) -> str:
+    """A number that is said by a machine's CPUs, as in `cpus`, `8*cpus` or `cpus+1`; any other text
+    as it is."""
+    if (said := BY_CPUS.fullmatch(text)) is None:
+        return text
+    return str(int(said["times"] or 1) * nr_cpus + int((said["more"] or "0").replace(" ", "")))
+
+
 def numeric(value: Value) -> float | None:
     """A varied value as a number, times in nanoseconds; None for a word."""
     if isinstance(value, (int, float)):
@@ -124,7 +149,7 @@ def numeric(value: Value) -> float | None:
 
 def parse_duration_ns(place: str, text: str, times: int = 1) -> int:
     """So many `times` a time with its unit, as in 9.3s or 250us, in whole nanoseconds above 0."""
-    quantity = QUANTITY.fullmatch(text.strip())
+    quantity = QUANTITY.fullmatch(str(text).strip())
     if not quantity or quantity["unit"] not in UNIT_NS:
         raise BadValue(place, text, "is not a time", "write a number and ns, us, ms, s or min")
     duration_ns = Decimal(quantity["number"]) * UNIT_NS[quantity["unit"]] * times

@@ -508,7 +508,9 @@ def test_two_comparisons_with_one_store_share_the_work(tmp_path, environment, co
 
 def kept_groups(path):
     with sqlite3.connect(path) as database:
-        rows = database.execute("SELECT parameters FROM runs").fetchall()
+        rows = database.execute(
+            "SELECT parameters FROM runs JOIN origins ON origins.id = runs.origin"
+        ).fetchall()
     return [json.loads(parameters)["groups"] for (parameters,) in rows]
 
 

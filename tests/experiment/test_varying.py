@@ -41,6 +41,18 @@ def test_a_machine_of_another_size_is_the_machine_of_that_size():
     assert "--cpus 16" in found[3].replay()
 
 
+def test_a_number_may_be_said_by_the_cpus_of_the_machine():
+    said = {"groups": "cpus", "loops": "2*cpus+1"}
+    found = expand("fifo", vary={"cpus": (1, 4)}, **{"with": said})
+    values = [[cell.workload.resolved[name] for name in said] for cell in found]
+    assert values == [["1", "3"], ["4", "9"]]
+    [twin] = expand("fifo", cpus=4, **{"with": {"groups": "4", "loops": "9"}})
+    assert found[1].key == twin.key
+    assert "--with loops=9" in found[1].replay()
+    with pytest.raises(SchedlabError, match="--with groups=-3"):
+        expand("fifo", **{"with": {"groups": "cpus-11"}})
+
+
 def test_a_size_for_all_is_a_part_of_the_machines_name():
     [cell] = expand("fifo", cpus=3)
     assert cell.machine.name == "osdl-8 with 3 CPUs"

@@ -14,6 +14,9 @@ char _license[] SEC("license") = "GPL";
 #define SHARED_DSQ 0
 #define ROOT_ID 1
 
+/* Source: Linux, kernel/sched/sched.h. */
+#define DEQUEUE_MOVE 4
+
 /* Weights of groups, by which operations know them in every kernel. */
 enum { LATER_WEIGHT = 71, PICKY_WEIGHT = 80, LAST_WEIGHT = 90 };
 
@@ -28,7 +31,8 @@ enum {
 	SAW_RUNNING = 1 << 6,
 	SAW_ASLEEP = 1 << 7,
 	SAW_REFUSED = 1 << 8,
-	SAW_ALL = (1 << 9) - 1,
+	SAW_LEAVING = 1 << 9,
+	SAW_ALL = (1 << 10) - 1,
 };
 
 struct group {
@@ -38,7 +42,7 @@ struct group {
 
 /* What a task waits for: a move to the group of this number. */
 struct moving {
-	u64 to;
+	u64 from, to;
 	bool is_queued;
 };
 
@@ -153,6 +157,7 @@ s32 BPF_STRUCT_OPS(moves_cgroup_prep_move, struct task_struct *p, struct cgroup 
 		see(SAW_REFUSED);
 		return -EPERM;
 	}
+	moving->from = from->kn->id;
 	moving->to = to->kn->id;
 	return 0;
 }
@@ -200,8 +205,18 @@ void BPF_STRUCT_OPS(moves_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	struct moving *moving = bpf_task_storage_get(&tasks, p, NULL, 0);
 
-	if (moving)
-		moving->is_queued = false;
+	if (!moving)
+		return;
+	moving->is_queued = false;
+	if (moving->to && deq_flags & DEQUEUE_MOVE) {
+		/* It is among the tasks of one, and counts for the other until it has moved. */
+		struct cgroup *now = scx_bpf_task_cgroup(p);
+
+		must(p->cgroups->dfl_cgrp->kn->id == moving->to);
+		must(now->kn->id == moving->from);
+		bpf_cgroup_release(now);
+		see(SAW_LEAVING);
+	}
 }
 
 void BPF_STRUCT_OPS(moves_enqueue, struct task_struct *p, u64 enq_flags)

@@ -84,6 +84,21 @@ static __noinline int count_bits(u32 nr_words)
 	return nr_bits;
 }
 
+/* Those that are there at first, as the iterator has a copy. */
+static __noinline int count_cleared(u32 nr_words)
+{
+	u64 kept = words[0];
+	int *bit;
+
+	nr_bits = 0;
+	bpf_for_each(bits, bit, words, nr_words) {
+		nr_bits++;
+		words[0] = 0;
+	}
+	words[0] = kept;
+	return nr_bits;
+}
+
 static __noinline int ask_of_bits(void)
 {
 	struct bpf_iter_bits it;
@@ -92,6 +107,7 @@ static __noinline int ask_of_bits(void)
 	EXPECT(count_bits(1) == 2 && sum_of_bits == 63 && last_bit == 63);
 	EXPECT(count_bits(NR_WORDS) == 3 && sum_of_bits == 63 + 133 && last_bit == 133);
 	EXPECT(count_bits(0) == 0);
+	EXPECT(count_cleared(1) == 2 && count_cleared(NR_WORDS) == 3);
 	error = bpf_iter_bits_new(&it, words, TOO_MANY_WORDS);
 	bpf_iter_bits_destroy(&it);
 	EXPECT(error == -E2BIG);

@@ -31,6 +31,8 @@ extern int bpf_wq_set_callback(struct bpf_wq *work, int (*callback)(void *, int 
 
 struct timed {
 	u64 key;
+	/* No update touches it, and the timer ends all the same. */
+	struct task_struct __kptr *task;
 	struct bpf_timer timer;
 };
 

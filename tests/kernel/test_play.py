@@ -121,7 +121,7 @@ def test_what_a_kernel_does_not_tell_is_null_and_nothing_is_missing(core_result)
     found = result(play(), timeline=True)
     assert set(found) == set(core_result)
     unknown = {name for name, value in found.items() if value is None}
-    assert unknown == {"error", "events", "ticks", "interrupts", "cpu_time_ns"}
+    assert unknown == {"error", "events", "ticks", "interrupts", "cpu_time_ns", "overhead_ns"}
     of_none = ("requests", "response_ns", "deadlines", "deadline_misses")
     assert [found[name] for name in of_none] == [core_result[name] for name in of_none]
     groups = [set(group) for group in (found["task_groups"][0], core_result["task_groups"][0])]

@@ -17,8 +17,9 @@ from schedlab.errors import DamagedRow, StoreError
 from schedlab.store.heats import Heats, StoredHeat
 from schedlab.store.measurements import Campaign, Measurements, Repetition
 from schedlab.store.merge import merge
+from schedlab.store.parts import ORIGINS, RECIPES, RUNS, SEALED_COLUMNS, WHOLE, pack, unpack
 from schedlab.store.rows import Taken
-from schedlab.store.runs import SEALED_COLUMNS, Store, StoredExperiment
+from schedlab.store.runs import Store, StoredExperiment
 
 NOBODY = 65534
 JSON_COLUMNS = ("tunables", "parameters", "platform", "result")
@@ -40,15 +41,29 @@ def change(path, statement, *values):
         database.execute(statement, values)
 
 
+def change_result(path, seed, text=None):
+    """Gives a run another makespan, or another text as its result."""
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        packed = database.execute("SELECT result FROM runs WHERE seed = ?", (seed,)).fetchone()[0]
+        text = unpack(packed).replace("7", "6") if text is None else text
+        database.execute("UPDATE runs SET result = ? WHERE seed = ?", (pack(text), seed))
+
+
 # ---- what was changed by hand -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("column", SEALED_COLUMNS)
 def test_whatever_is_changed_in_a_run_is_noticed(path, column):
-    change(path, f"UPDATE runs SET {column} = replace({column}, {column}, 7) WHERE id = 2")
+    [table] = [part for part in (RECIPES, ORIGINS, RUNS) if column in part.columns]
+    if column == "result":
+        change_result(path, seed=2)
+    else:
+        # Both runs have the same recipe and origin.
+        change(path, f"UPDATE {table.name} SET {column} = 7 WHERE id = (SELECT max(id) FROM"
+               f" {table.name})")  # fmt: skip
     with Store(path, read_only=True) as store, pytest.raises(DamagedRow) as raised:
         store.runs()
-    for part in (str(path), "run 2", "seal does not match"):
+    for part in (str(path), f"run {2 if table is RUNS else 1}", "seal does not match"):
         assert part in str(raised.value)
     assert f"schedlab merge NEW.db {path}" in raised.value.hint
 
@@ -56,7 +71,7 @@ def test_whatever_is_changed_in_a_run_is_noticed(path, column):
 def test_a_changed_number_under_its_old_digest_is_an_error_that_names_the_run(
     path, command, make_record
 ):
-    change(path, "UPDATE runs SET result = replace(result, '7', '6') WHERE seed = 2")
+    change_result(path, seed=2)
     with Store(path) as store:
         assert store.find(make_record(seed=1).key) is not None
         with pytest.raises(DamagedRow, match="seed 2"):
@@ -69,7 +84,7 @@ def test_a_changed_number_under_its_old_digest_is_an_error_that_names_the_run(
 
 
 def test_a_merged_store_has_the_runs_that_are_sound(path, command):
-    change(path, "UPDATE runs SET result = replace(result, '7', '6') WHERE seed = 2")
+    change_result(path, seed=2)
     new = path.with_name("new.db")
     done = command("merge", new, path)
     assert done.returncode == 0
@@ -82,13 +97,35 @@ def test_a_merged_store_has_the_runs_that_are_sound(path, command):
 @pytest.mark.parametrize("column", JSON_COLUMNS)
 @pytest.mark.parametrize("text", ["{", "[1]", "7", ""])
 def test_damaged_json_without_a_seal_is_noticed_too(path, column, text):
-    change(path, f"UPDATE runs SET seal = '', {column} = ? WHERE id = 2", text)
-    with Store(path) as store, pytest.raises(DamagedRow, match=rf"run 2 .* its {column} "):
+    change(path, "UPDATE runs SET seal = ''")
+    if column == "result":
+        change_result(path, 2, text)
+    else:
+        table = "recipes" if column in RECIPES.columns else "origins"
+        change(path, f"UPDATE {table} SET {column} = ?", text)
+    with Store(path) as store, pytest.raises(DamagedRow, match=rf"run [12] .* its {column} "):
         store.runs()
 
 
+@pytest.mark.parametrize(
+    "damage", ["x'00'", "substr(result, 1, 20)", "result || x'00'", "zeroblob(9)"]
+)
+def test_a_result_that_cannot_be_unpacked_names_its_run(path, damage):
+    change(path, f"UPDATE runs SET result = CAST({damage} AS BLOB) WHERE seed = 2")
+    with Store(path) as store, pytest.raises(DamagedRow, match=r"run 2 .* its result"):
+        store.runs()
+
+
+@pytest.mark.parametrize("table", ["recipes", "origins"])
+def test_a_run_whose_recipe_or_origin_is_gone_is_told(path, table):
+    change(path, f"DELETE FROM {table}")
+    with Store(path) as store, pytest.raises(DamagedRow, match=r"run 1 .* seal does not match"):
+        store.runs("e1")
+
+
 def test_a_completed_run_without_its_makespan_is_noticed_without_a_seal(path):
-    change(path, "UPDATE runs SET seal = '', result = '{}' WHERE id = 2")
+    change(path, "UPDATE runs SET seal = ''")
+    change_result(path, 2, "{}")
     with Store(path) as store, pytest.raises(DamagedRow, match=r"run 2 .* no makespan_ns"):
         store.runs()
 
@@ -180,7 +217,7 @@ def test_a_column_that_is_missing_is_named_and_one_more_is_left_alone(path, tmp_
 )
 def test_a_run_whose_column_is_missing_is_no_run(path, seal, why):
     change(path, f"UPDATE runs SET seal = {seal}")
-    change(path, "ALTER TABLE runs RENAME COLUMN tunables TO mine")
+    change(path, "ALTER TABLE recipes RENAME COLUMN tunables TO mine")
     with Store(path) as store, pytest.raises(DamagedRow, match=why):
         [experiment] = store.experiments()
         store.runs(experiment.id)
@@ -189,38 +226,81 @@ def test_a_run_whose_column_is_missing_is_no_run(path, seal, why):
 # ---- older formats ------------------------------------------------------------------------------
 
 
+OLD_TABLE = """CREATE TABLE runs (id INTEGER PRIMARY KEY, policy_name TEXT NOT NULL,
+policy_source TEXT NOT NULL, policy_source_digest TEXT NOT NULL, tunables TEXT NOT NULL,
+machine TEXT NOT NULL, machine_digest TEXT NOT NULL, workload TEXT NOT NULL,
+workload_digest TEXT NOT NULL, parameters TEXT NOT NULL, seed INTEGER NOT NULL,
+until_ns INTEGER NOT NULL, backend TEXT NOT NULL, version TEXT NOT NULL, started_at TEXT NOT NULL,
+wall_ns INTEGER NOT NULL, platform TEXT NOT NULL DEFAULT 'null', replay TEXT NOT NULL,
+status TEXT NOT NULL, result TEXT NOT NULL, result_digest TEXT NOT NULL,
+seal TEXT NOT NULL DEFAULT '', UNIQUE (policy_source_digest, tunables, machine_digest,
+workload_digest, seed, until_ns, backend, version)) STRICT"""
+
+
 def make_older(path, version):
-    change(path, "ALTER TABLE runs DROP COLUMN seal")
-    if version == 1:
+    """Makes of a store of today one of an older format, with other numbers of the runs."""
+    with Store(path) as store:
+        rows = [dict(row) for row, _ in store.wholes()]
+    for table in ("runs", "recipes", "origins"):
+        change(path, f"DROP TABLE {table}")
+    change(path, OLD_TABLE)
+    for row in rows:
+        row |= {"result": unpack(row["result"]), "id": 10 * row["id"]}
+        names = ["id", *WHOLE.columns]
+        change(path, f"INSERT INTO runs ({', '.join(names)}) VALUES"
+               f" ({', '.join('?' for _ in names)})", *(row[name] for name in names))  # fmt: skip
+    change(path, "UPDATE experiment_runs SET run = 10 * run")
+    if version < 3:
+        change(path, "ALTER TABLE runs DROP COLUMN seal")
+    if version < 2:
         change(path, "ALTER TABLE runs DROP COLUMN platform")
     change(path, f"PRAGMA user_version = {version}")
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_an_older_store_is_read_as_it_is_and_brought_up_to_date_when_written(
     path, make_record, version
 ):
+    with Store(path) as store:
+        before = store.runs("e1")
     make_older(path, version)
     with Store(path, read_only=True) as store:
-        assert [run.seed for run in store.runs()] == [1, 2]
+        assert store.runs("e1") == before
+        assert store.find(before[1].key).result == before[1].result
     with Store(path) as store:
-        store.add(make_record(seed=3))
-        kept = store.runs()
+        assert store.runs("e1") == before
+        store.add(make_record(seed=3, experiment="e1"), *before)
+        assert store.runs("e1") == [make_record(seed=3, experiment="e1"), *before]
         assert [bool(row["seal"]) for row in store.rows("SELECT seal FROM runs")] == [
-            False, False, True,
+            version == 3, version == 3, True,
         ]  # fmt: skip
-    assert kept[0].manifest["platform"] is None and kept[0].measured_on is None
-    change(path, "UPDATE runs SET result = replace(result, '7', '6') WHERE seed = 3")
+        [foreign] = store.rows("PRAGMA foreign_key_list(experiment_runs)")[:1]
+        assert foreign["table"] in ("runs", "experiments")
+        assert store.rows("PRAGMA foreign_key_check") == []
+    assert before[0].measured_on is None
+    change_result(path, seed=3)
     with Store(path) as store, pytest.raises(DamagedRow, match="seed 3"):
         store.runs()
 
 
-@pytest.mark.parametrize("version", [1, 2])
+def test_what_is_damaged_in_an_older_store_is_told_as_before_and_the_rest_is_there(path):
+    make_older(path, 3)
+    change(path, "UPDATE runs SET result = replace(result, '7', '6') WHERE seed = 2")
+    for _ in range(2):
+        with Store(path) as store:
+            assert [error and "run 20 " in str(error) for _, error in store.wholes()] == [
+                None,
+                True,
+            ]
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_an_older_store_is_merged(path, tmp_path, version):
     make_older(path, version)
     with Store(tmp_path / "new.db") as store:
         assert merge(store, path, print)["runs"] == Taken(2, 2)
         assert len(store.runs("e1")) == 2
+        assert merge(store, path, print)["runs"] == Taken(2, 0)
 
 
 # ---- where nothing can be written ---------------------------------------------------------------

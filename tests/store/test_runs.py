@@ -17,8 +17,8 @@ from schedlab.store.heats import Heats
 from schedlab.store.measurements import Measurements
 from schedlab.store.runs import Store, StoredExperiment
 
-# Of format 3: each table's columns, what tells its rows apart, and the tables that it refers to.
-FORMAT_3 = {
+# Of format 4: each table's columns, what tells its rows apart, and the tables that it refers to.
+FORMAT_4 = {
     "campaigns": (
         "asked_at command condition definition id label series:INTEGER suite version",
         ["id"],
@@ -37,16 +37,29 @@ FORMAT_3 = {
         ["campaign", "case_digest", "policy", "slot"],
         ["campaigns", "surroundings"],
     ),
-    "runs": (
-        "backend id:INTEGER? machine machine_digest parameters platform='null' policy_name"
-        " policy_source policy_source_digest replay result result_digest seal='' seed:INTEGER"
-        " started_at status tunables until_ns:INTEGER version wall_ns:INTEGER workload"
-        " workload_digest",
+    "origins": (
+        "id:INTEGER? machine parameters platform policy_name policy_source replay replay_rest?"
+        " workload",
         [
-            *("policy_source_digest", "tunables", "machine_digest", "workload_digest"),
-            *("seed", "until_ns", "backend", "version"),
+            *("policy_name", "policy_source", "machine", "workload", "parameters", "platform"),
+            *("replay", "replay_rest"),
         ],
         [],
+    ),
+    "recipes": (
+        "backend id:INTEGER? machine_digest policy_source_digest tunables until_ns:INTEGER version"
+        " workload_digest",
+        [
+            *("policy_source_digest", "tunables", "machine_digest", "workload_digest", "until_ns"),
+            *("backend", "version"),
+        ],
+        [],
+    ),
+    "runs": (
+        "id:INTEGER? origin:INTEGER recipe:INTEGER result:BLOB result_digest seal seed:INTEGER"
+        " started_at status wall_ns:INTEGER",
+        ["recipe", "seed"],
+        ["origins", "recipes"],
     ),
     "surroundings": ("campaign captured_at facts id:INTEGER? warnings", [], ["campaigns"]),
 }
@@ -98,7 +111,7 @@ def test_a_new_store_has_the_tables_of_its_format(path):
             made[table] = (
                 " ".join(columns), [row[2] for row in unique], sorted(row[2] for row in refers)
             )  # fmt: skip
-    assert made == FORMAT_3
+    assert made == FORMAT_4
 
 
 def test_find_gives_the_run_with_that_key_only(path, make_record):

@@ -137,7 +137,7 @@ fn catchers(object: &Object) -> BTreeMap<&str, &str> {
 fn variables(object: &Object, addresses: &Addresses) -> BTreeMap<u64, Extent> {
     let mut found = BTreeMap::new();
     for (data, &begin) in object.data.iter().zip(&addresses.data) {
-        let mut named: Vec<(u64, u64)> = vec![(data.bytes.len() as u64, 0)];
+        let mut named: Vec<(u64, u64)> = vec![(data.len as u64, 0)];
         for (name, variable) in &data.variables {
             let extent = Extent { bytes: variable.bytes, name: name.clone() };
             found.insert(begin + variable.offset, extent);
@@ -210,7 +210,7 @@ impl Link<'_> {
             self.program.lines.insert(at, line.clone());
         }
         self.check_jumps(of, first, end)?;
-        self.check_registers(of, first)?;
+        self.check_registers(of, first, end)?;
         self.program.loop_heads.resize(end, false);
         for at in first..end {
             let target = self.program.instructions[at].target(at);
@@ -406,9 +406,9 @@ impl Link<'_> {
     /// No way leads to a read of a register that nothing was written to, as in a kernel. After a
     /// call nothing stands in R1 to R5; how many of them the next one takes is not known here, so
     /// that it is given 0 for those that nothing was written to.
-    fn check_registers(&mut self, of: usize, first: usize) -> Result<(), LinkError> {
+    fn check_registers(&mut self, of: usize, first: usize, end: usize) -> Result<(), LinkError> {
         let mut unwritten = BTreeMap::new();
-        let joined = each_way(first, Written::AT_ENTRY, Written::join, |at, state| {
+        let joined = each_way(first..end, Written::AT_ENTRY, Written::join, |at, state| {
             self.check_reads((of, first), at, state, &mut unwritten)?;
             let instruction = &self.program.instructions[at];
             let next = (!instruction.leaves()).then_some(at + instruction.slots());
@@ -455,7 +455,7 @@ impl Link<'_> {
         if self.missing.range(first..end).next().is_none() {
             return Ok(());
         }
-        each_way(first, Constants::default(), Constants::join, |at, state| {
+        each_way(first..end, Constants::default(), Constants::join, |at, state| {
             match self.missing.get(&at) {
                 Some(error) => Err(error.again(self.place_at(of, first, at))),
                 None => {

@@ -453,11 +453,7 @@ impl Maps {
         if !is_hash && flags & NOEXIST != 0 {
             return -errno::EEXIST;
         }
-        if !map.pointers.is_empty() {
-            map.copy_around_pointers(memory, to, value, is_hash && there == 0);
-            return 0;
-        }
-        memory.copy(to, value, map.view.value_size.into()).expect(CHECKED);
+        map.copy_around_pointers(memory, to, value, is_hash && there == 0);
         if map.entries.knows_values() {
             // A kernel puts another value in place of one that is there.
             self.end_timers(number, (there != 0 && flags & LOCK == 0).then_some(there));

@@ -6,8 +6,9 @@
 
 use crate::arena::Arena;
 use crate::instruction::Size;
-use crate::mapping::mapped;
+use crate::mapping::{clear, mapped};
 use memmap2::MmapMut;
+use std::ops::Range;
 
 /// The first address. What lies below is NULL and all that a field's offset can make of it.
 pub const MEMORY_BEGIN: u64 = 1 << 16;
@@ -168,6 +169,17 @@ impl Memory {
     pub fn bytes_mut(&mut self, address: u64, bytes: u64) -> Option<&mut [u8]> {
         let at = usize::try_from(address.checked_sub(MEMORY_BEGIN)?).ok()?;
         self.bytes.get_mut(at..at.checked_add(usize::try_from(bytes).ok()?)?)
+    }
+
+    /// Makes bytes 0 again, and all behind them to the end must be. Costs what was touched.
+    ///
+    /// # Panics
+    ///
+    /// If it has no such bytes.
+    pub(crate) fn clear(&mut self, addresses: Range<u64>) {
+        let [begin, end] =
+            [addresses.start, addresses.end].map(|address| (address - MEMORY_BEGIN) as usize);
+        clear(&mut self.bytes, begin..end);
     }
 
     /// Copies bytes, which may overlap, for whoever may write everything.

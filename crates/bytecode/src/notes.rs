@@ -4,6 +4,7 @@
 //! include/uapi/linux/bpf.h, `enum bpf_core_relo_kind`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::btf::{Btf, BtfError, Names, TypeId};
 use crate::reader::Reader;
@@ -17,13 +18,13 @@ const SLOT_BYTES: u32 = crate::instruction::SLOT_BYTES as u32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// The file as the compiler was given it.
-    pub file: String,
+    pub file: Arc<str>,
     /// The line, from 1.
     pub line: u32,
     /// The column, from 1; 0 if the compiler did not say.
     pub column: u32,
     /// The line's text; empty if the compiler did not keep it.
-    pub text: String,
+    pub text: Arc<str>,
 }
 
 /// What a relocation asks of a field, type or value that the world it runs in has.
@@ -102,9 +103,9 @@ impl Notes {
         )?;
         each_record(body.part(lines.0, lines.1)?, &names, &mut notes, |of, slot, record| {
             let (file, text, place) = (record.u32()?, record.u32()?, record.u32()?);
-            let text = names.text(text)?.trim().to_owned();
+            let text = names.text(text)?.trim().into();
             let (line, column) = (place >> 10, place & 0x3ff);
-            of.lines.insert(slot, Line { file: names.text(file)?, line, column, text });
+            of.lines.insert(slot, Line { file: names.text(file)?.into(), line, column, text });
             Ok(())
         })?;
         each_record(body.part(fields.0, fields.1)?, &names, &mut notes, |of, slot, record| {

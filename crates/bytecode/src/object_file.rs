@@ -53,7 +53,7 @@ const OPTIONAL: char = '?';
 #[derive(Clone, Debug, Default)]
 pub struct Object {
     /// Its code, one entry a section.
-    pub code: Vec<Code>,
+    pub code: Arc<Vec<Code>>,
     /// Its functions, in the order of their sections and places.
     pub functions: Vec<Function>,
     /// Its maps, in the order of the section.
@@ -141,10 +141,11 @@ pub enum Reference {
 pub struct Data {
     /// Its name: `.rodata`, `.data`, `.bss`, one of these with a suffix, or that of an arena's.
     pub name: String,
-    /// What it holds at first.
+    /// How many bytes it has.
+    pub len: usize,
+    /// The first of them; all others are 0. There are all where the program may not write, else
+    /// those of the file.
     pub bytes: Arc<[u8]>,
-    /// Whether the object has no bytes for it, as they are all 0.
-    pub is_zero: bool,
     /// Whether the program may not write it.
     pub read_only: bool,
     /// Its variables by name, `static` ones included.
@@ -298,13 +299,20 @@ impl<'a> Reading<'a> {
                 let notes = self.notes.remove(name).unwrap_or_default();
                 self.places.insert(section.index().0, Place::Code(object.code.len()));
                 let references = BTreeMap::new();
-                object.code.push(Code { name: name.to_owned(), bytes, references, notes });
+                Arc::make_mut(&mut object.code).push(Code {
+                    name: name.to_owned(),
+                    bytes,
+                    references,
+                    notes,
+                });
             } else if let Some(read_only) = variables_are_read_only(name) {
                 self.places.insert(section.index().0, Place::Data(object.data.len()));
+                let whole = || bytes_or_zeros(&section);
+                let bytes = if read_only { whole()? } else { section.data()?.to_vec() };
                 object.data.push(Data {
                     name: name.to_owned(),
-                    bytes: bytes_or_zeros(&section)?.into(),
-                    is_zero: section.data()?.is_empty(),
+                    len: section.size() as usize,
+                    bytes: bytes.into(),
                     read_only,
                     variables: BTreeMap::new(),
                 });
@@ -385,7 +393,7 @@ impl<'a> Reading<'a> {
             let (name, data) = (name_of(&symbol)?, &mut object.data[section]);
             let Some(of) = self.type_of(&data.name, name) else { continue };
             let (offset, bytes) = (symbol.address(), object.btf.bytes_of(of)?);
-            if offset.checked_add(bytes).is_none_or(|end| end > data.bytes.len() as u64) {
+            if offset.checked_add(bytes).is_none_or(|end| end > data.len as u64) {
                 return Err(ObjectError::Variable { name: name.to_owned() });
             }
             let global = symbol.is_global();
@@ -421,7 +429,7 @@ impl<'a> Reading<'a> {
                     at,
                     name: name_of(&symbol).unwrap_or_default().to_owned(),
                 })?;
-                object.code[code].references.insert(slot, reference);
+                Arc::make_mut(&mut object.code)[code].references.insert(slot, reference);
             }
         }
         Ok(())
@@ -475,7 +483,7 @@ impl<'a> Reading<'a> {
             Place::Code(code) => Some(Reference::Code { code, offset }),
             Place::Data(section) => {
                 let offset = within()?;
-                let bytes = object.data[section].bytes.len() as u64;
+                let bytes = object.data[section].len as u64;
                 (offset <= bytes).then_some(Reference::Data { section, offset })
             }
             Place::Maps => {

@@ -1,6 +1,6 @@
 //! Room in a memory, taken also while a program runs in it, and where it lies in this process.
 
-use crate::memory::{MEMORY_BEGIN, Memory};
+use crate::memory::{FRAME_BYTES, FRAMES_MAX, MEMORY_BEGIN, Memory};
 use std::ops::Range;
 
 /// From this process's addresses to those that a program is shown.
@@ -68,6 +68,18 @@ impl Room {
         Some(begin)
     }
 
+    /// Takes back all that programs may write, which nobody uses any more.
+    pub fn take_back_writable(&mut self, memory: &mut Memory) {
+        let begin = self.written_from();
+        memory.clear(begin..self.free[1].start);
+        self.free[1].start = begin;
+    }
+
+    /// Where what programs may write begins, behind the frames of functions.
+    pub fn written_from(&self) -> u64 {
+        self.frames + FRAME_BYTES * FRAMES_MAX
+    }
+
     /// How many bytes that programs only read are left.
     pub fn read_only_left(&self) -> u64 {
         self.free[0].end - self.free[0].start
@@ -89,5 +101,32 @@ impl Room {
         let begin = if to_write { self.frames } else { MEMORY_BEGIN };
         let is_inside = begin <= address && address.checked_add(bytes as u64)? <= self.end;
         is_inside.then(|| self.pointer(address))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: room that was taken back is as new, and nothing else changes. Method: an example.
+
+    use super::*;
+
+    #[test]
+    fn room_that_is_taken_back_is_0_and_begins_anew() {
+        // Not a multiple of a page of any kernel, and more than the largest.
+        let bytes = (1 << 17) + 40;
+        let (mut room, mut memory) = Room::new(1000, bytes);
+        let read = room.take(8, 8, true).expect("room");
+        for byte in [3, 5] {
+            assert_eq!(room.take(bytes + 1, 1, false), None);
+            let written = room.take(bytes, 1, false).expect("all of it");
+            let mut place = memory.bytes_mut(written, bytes as u64).expect("that room");
+            assert!(place.iter().all(|&one| one == 0));
+            place.fill(byte);
+            place = memory.bytes_mut(read, 8).expect("that room");
+            place.fill(byte);
+            room.take_back_writable(&mut memory);
+            assert_eq!(memory.bytes(read, 8), Some(&[byte; 8][..]));
+        }
+        assert!(room.take(8, 8, true).is_some_and(|next| next == read + 8));
     }
 }

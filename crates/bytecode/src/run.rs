@@ -281,12 +281,18 @@ impl<H: Host> Run<'_, H> {
     }
 
     /// Counts what a call does as so many instructions.
-    pub fn count(&mut self, instructions: u64) {
+    ///
+    /// # Errors
+    ///
+    /// [`FaultKind::Endless`] if there were too many.
+    pub fn count(&mut self, instructions: u64) -> Result<(), FaultKind> {
         let left = &mut self.machine.reach.left;
         *left = left.saturating_sub_unsigned(instructions);
         if let Some(executed) = self.machine.executed.get_mut(self.machine.reach.place as usize) {
             *executed += instructions;
         }
+        let endless = FaultKind::Endless(self.machine.instructions_max);
+        if self.machine.reach.left < 0 { Err(endless) } else { Ok(()) }
     }
 
     /// Goes on with a function at an instruction, to the function's end.

@@ -1,7 +1,8 @@
 //! Ways through a function, and what is known on each: which registers were written to, and which
 //! hold a constant. A way that constants close is no way, as for a kernel's verifier.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::ops::Range;
 
 use crate::compute;
 use crate::error::LinkError;
@@ -13,24 +14,26 @@ const APART_MAX: usize = 100_000;
 /// Where a way goes on from an instruction: behind it, and where it jumps to.
 pub(crate) type Onwards = (Option<usize>, Option<usize>);
 
-/// Goes every way from an instruction until no more is learnt. `step` makes of what is known before
-/// an instruction what is known behind it; where ways meet, `join` keeps what holds on both.
+/// Goes every way from the first of a function's instructions until no more is learnt. `step` makes
+/// of what is known before an instruction what is known behind it; where ways meet, `join` keeps
+/// what holds on both.
 pub(crate) fn each_way<State: Copy + PartialEq>(
-    first: usize,
+    function: Range<usize>,
     at_entry: State,
     join: impl Fn(State, State) -> State,
     mut step: impl FnMut(usize, &mut State) -> Result<Onwards, LinkError>,
 ) -> Result<(), LinkError> {
-    let mut states = BTreeMap::from([(first, at_entry)]);
-    let mut open = BTreeSet::from([first]);
+    let mut states = vec![None; function.len()];
+    states[0] = Some(at_entry);
+    let mut open = BTreeSet::from([function.start]);
     while let Some(at) = open.pop_first() {
-        let mut state = states[&at];
+        let Some(mut state) = states[at - function.start] else { continue };
         let (next, target) = step(at, &mut state)?;
         for to in next.into_iter().chain(target) {
-            let known = states.get(&to).copied();
+            let known = &mut states[to - function.start];
             let joined = known.map_or(state, |known| join(known, state));
-            if known != Some(joined) {
-                states.insert(to, joined);
+            if *known != Some(joined) {
+                *known = Some(joined);
                 open.insert(to);
             }
         }

@@ -465,7 +465,7 @@ pub fn object_of(codes: Vec<Vec<[u8; 8]>>) -> Object {
         object.functions.push(Function { name, code: 0, first: starts[n] as u32, slots });
     }
     let (references, notes) = (Default::default(), Notes::default());
-    object.code.push(Code { name: ".text".into(), bytes, references, notes });
+    object.code = vec![Code { name: ".text".into(), bytes, references, notes }].into();
     object
 }
 

@@ -9,7 +9,6 @@ use bytecode::{Btf, BtfError, Object, ObjectError, Qualifier, Type, TypeId, Vari
 use sha2::{Digest, Sha256};
 
 use crate::error::io_error;
-use crate::load::first_bytes;
 use crate::loader::{self, Loader};
 use crate::source_text::SourceText;
 use crate::texts::{Texts, hex};
@@ -133,7 +132,7 @@ impl Policy {
         let (mut tunables, mut arrays) = (Vec::new(), Vec::new());
         for data in &object.data {
             let reader = Reader { btf: &object.btf, text: &text, begins: image.len() };
-            image.extend_from_slice(first_bytes(data));
+            image.extend_from_slice(&data.bytes);
             let mut variables: Vec<_> = data.variables.iter().collect();
             variables.sort_by_key(|(_, variable)| variable.offset);
             for (name, variable) in variables.into_iter().filter(|_| data.read_only) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytecode::{Data, Object};
 
-use crate::loader::{Call, Entry, Topology};
+use crate::loader::{Call, Entry, Topology, Write};
 use crate::tunable::Tunable;
 use crate::{Policy, PolicyError, table};
 
@@ -16,6 +16,8 @@ pub struct Loaded {
     pub object: Arc<Object>,
     /// The first bytes of each section of variables, in the object's order; all others are 0.
     pub data: Vec<Vec<u8>>,
+    /// What is written behind them.
+    pub writes: Vec<Write>,
     /// The operations' table, as an index of the object's.
     pub operations: usize,
     /// What its maps begin with.
@@ -62,16 +64,17 @@ impl Policy {
         let (operations, is_built) = (self.operations, self.is_built);
         let Some(loader) = &self.loader else {
             let (object, entries, calls) = (self.object.clone(), Vec::new(), Vec::new());
-            return Ok(Loaded { object, data, operations, entries, calls, is_built });
+            let writes = Vec::new();
+            return Ok(Loaded { object, data, writes, operations, entries, calls, is_built });
         };
         let plan = loader.plan(&self.object, machine)?;
         for (bytes, section) in data.iter_mut().zip(&plan.object.data) {
-            bytes.truncate(section.bytes.len());
+            bytes.resize(section.bytes.len(), 0);
         }
-        plan.write(&mut data, tunables);
+        let writes = plan.write(&mut data, tunables);
         table::check(&self.name, &plan.object, &plan.object.tables[operations])?;
         let (object, entries, calls) = (Arc::new(plan.object), plan.entries, plan.calls);
-        Ok(Loaded { object, data, operations, entries, calls, is_built })
+        Ok(Loaded { object, data, writes, operations, entries, calls, is_built })
     }
 
     fn tunable(&self, name: &str) -> Result<&Tunable, PolicyError> {
@@ -119,17 +122,11 @@ impl Policy {
     }
 }
 
-/// The first bytes of a section of variables, of which a copy may have others. What is 0 and cannot
-/// be set has none: arrays for thousands of CPUs cost nothing where there are few.
-pub(crate) fn first_bytes(data: &Data) -> &[u8] {
-    if data.is_zero && !data.read_only { &[] } else { &data.bytes }
-}
-
 /// The image cut into the first bytes of the object's sections of variables.
 fn sections(object: &Object, image: &[u8]) -> Vec<Vec<u8>> {
     let mut rest = image;
     let section = |data: &Data| {
-        let (bytes, after) = rest.split_at(first_bytes(data).len());
+        let (bytes, after) = rest.split_at(data.bytes.len());
         rest = after;
         bytes.to_vec()
     };

@@ -208,7 +208,23 @@ entries = [{ key = 1, value = { each = \"sibling\", value = [1, 2] } }]";
     let shorter = loaded("[lengths]\nshrunk = 2\n[variables]\nshrunk = [1, 2]").unwrap();
     assert_eq!(numbers(&shorter, "shrunk"), [1, 2]);
     let mut sections = shorter.object.data.iter().zip(&shorter.data);
-    assert!(sections.all(|(section, begins)| begins.len() <= section.bytes.len()));
+    assert!(sections.all(|(section, begins)| begins.len() <= section.len));
+}
+
+#[test]
+fn a_variable_in_a_section_of_zeros_costs_its_own_bytes() {
+    let said = "[variables]\ncounts = [0, 0, 7]\n\"far[200000]\" = 9";
+    let policy = policy_with("u32 far[1 << 24];\n", said).unwrap();
+    let loaded = policy.load(&BTreeMap::new(), &[], &machine()).unwrap();
+    let of = |name: &str| {
+        let mut sections = loaded.object.data.iter().zip(&loaded.data);
+        let found = sections.find(|(section, _)| section.variables.contains_key(name)).unwrap();
+        (found.0.bytes.len(), found.0.len >= 4 << 24, found.1.len())
+    };
+    assert_eq!((of("far"), of("counts")), ((0, true, 0), (0, true, 0)));
+    assert_eq!(loaded.writes.iter().map(|write| write.bytes.len()).sum::<usize>(), 4 + 3 * 8);
+    assert_eq!(bytes(&loaded, "counts")[16..], 7_u64.to_le_bytes());
+    assert_eq!(bytes(&loaded, "far")[4 * 200_000..][..4], 9_u32.to_le_bytes());
 }
 
 #[test]
@@ -287,6 +303,34 @@ fn entries_of_a_file_have_a_limit_together() {
     let error = policy.load(&BTreeMap::new(), &[], &Topology::new(vec![cpu; 64]));
     let error = error.map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("of the file take more than 64 MiB\nhint: "), "{error}");
+}
+
+#[test]
+fn what_a_file_repeats_has_the_same_limit() {
+    let many = "u64 many[65536]; struct page { u64 words[512]; };
+        struct page *page(void) { return (struct page *)many; }
+        struct inner { __uint(type, 27); __uint(max_entries, 4096); };
+        struct { __uint(type, 12); __uint(max_entries, 3000000); __type(key, u32);
+            __array(values, struct inner); } rings SEC(\".maps\");";
+    let words = format!("[{}]", vec!["1"; 512].join(", "));
+    let made = format!("{{ program = \"make\", of = \"page\", value = {{ words = {words} }} }}");
+    let again =
+        |from: u32| format!("\"many[{from}:]\" = {{ each = {}, value = 1 }}\n", 65536 - from);
+    let cpu = Processor { core: 0, llc: 0, node: 0, speed: 1 };
+    let machine = Topology::new(vec![cpu; 4096]);
+    for said in [
+        "[maps.rings]\ninner_maps = 3000000",
+        &format!("[variables]\n{}", (0..12).map(again).collect::<String>()),
+        &format!("[[call]]\nprogram = \"take\"\neach = \"cpu\"\ncontext.at = {made}"),
+    ] {
+        let error = policy_with(many, said).unwrap().load(&BTreeMap::new(), &[], &machine);
+        let error = error.map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains("of the file take more than 64 MiB\nhint: "), "{error}");
+    }
+    let said = format!("[variables]\ncounts = {{ each = 65536, value = {words} }}");
+    let error = loaded(&said).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("... are 65536 elements, and it has 3\nhint"), "{error}");
+    assert!(error.len() < 500, "{error}");
 }
 
 /// The file lies behind the object that a kernel is given, so that both are one policy.

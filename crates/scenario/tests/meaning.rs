@@ -217,6 +217,10 @@ fn tasks_of_one_kind_share_a_template_unless_they_use_their_number() {
     let anywhere = workload(&PAIRS.replace("[2, 0, 2]", "\"all\""), &[]);
     assert!(anywhere.templates.iter().all(|template| template.cpus.is_none()));
     assert_eq!(pairs.initial[0].start_at_ns, 5_000_000);
+    let spread = PAIRS.replace("\"5ms\"", "{ from = \"5ms\", to = \"6ms\" }");
+    let starts = workload(&spread, &[("pairs", "3")]).initial;
+    let starts_ns: Vec<u64> = starts[..3].iter().map(|task| task.start_at_ns).collect();
+    assert_eq!(starts_ns, [5_000_000, 5_333_333, 5_666_666]);
     let plain = Channel {
         capacity_bytes: 100,
         overhead_bytes: 0,
@@ -277,6 +281,7 @@ fn each_field_of_a_workload_changes_the_digest() {
         change(&|w| w.nr_gates += 1),
         change(&|w| w.stop_at_ns = Some(0)),
         change(&|w| w.stop_at_ns = Some(1)),
+        change(&|w| w.starts_everywhere = true),
         change(&|w| w.templates[2].name = "other".to_string()),
         change(&|w| w.templates[2].nice += 1),
         change(&|w| w.templates[2].cpus = None),

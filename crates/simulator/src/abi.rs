@@ -294,6 +294,7 @@ pub struct Task {
     pub storage: [u64; STORAGE_MAX],
     pub pid: c_int,
     pub tgid: c_int,
+    /// Also `normal_prio`: nobody lends a task theirs.
     pub prio: c_int,
     pub static_prio: c_int,
     pub nr_cpus_allowed: c_int,
@@ -305,7 +306,8 @@ pub struct Task {
     pub flags: c_uint,
     pub policy: c_uint,
     pub rt_priority: c_uint,
-    pub normal_prio: c_int,
+    /// `scx.disallow`
+    pub disallow: bool,
     pub on_cpu: c_int,
     pub se: SchedEntity,
     pub nvcsw: u64,
@@ -315,8 +317,9 @@ pub struct Task {
     /// Also `parent`: nobody traces a task.
     pub real_parent: *mut Task,
     pub group_leader: *mut Task,
-    /// Also `sched_task_group`.
     pub cgroups: *mut Group,
+    /// `sched_task_group`: as long as it moves, the one that it comes from.
+    pub task_group: *mut Group,
     pub comm: [u8; 16],
     pub utime: u64,
     pub stime: u64,
@@ -326,8 +329,6 @@ pub struct Task {
     pub ddsp_dsq_id: u64,
     /// `scx.runnable_at`, kept for policies that ask for it.
     pub runnable_at: u64,
-    /// `scx.disallow`
-    pub disallow: bool,
 }
 
 /// `struct scx_init_task_args`

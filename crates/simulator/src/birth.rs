@@ -54,10 +54,20 @@ impl Core<'_> {
         seen.mm = mm;
         seen.cpus_ptr = shared.unwrap_or(seen.cpus_ptr);
         seen.real_parent = parent;
-        seen.cgroups = group;
+        (seen.cgroups, seen.task_group) = (group, group);
         seen.cpu = if allowed.has(here) { here } else { first } as i32;
         seen.recent_used_cpu = seen.cpu;
         task
+    }
+
+    /// Has a task that may run everywhere be started on the CPU whose turn it is.
+    pub fn start_elsewhere(&mut self, task: TaskId) {
+        let nr_cpus = self.cpus.len();
+        let seen = self.tasks.seen_mut(task);
+        if seen.nr_cpus_allowed as usize >= nr_cpus {
+            seen.cpu = (task as usize % nr_cpus) as i32;
+            seen.recent_used_cpu = seen.cpu;
+        }
     }
 
     /// A new task comes to the policy.

@@ -102,7 +102,7 @@ impl Core<'_> {
             self.charge(Spent::LockWait, lock.free_at_ns - self.now_ns());
         }
         let transfer_ns = self.cpus.transfer_ns(lock.holder as usize, self.here());
-        self.charge(Spent::Scheduler, self.cpus.costs().lock_ns + transfer_ns);
+        self.charge(Spent::Lock, self.cpus.costs().lock_ns + transfer_ns);
     }
 
     /// A lock that the active CPU gives up now.

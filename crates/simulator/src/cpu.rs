@@ -11,20 +11,34 @@ use std::collections::VecDeque;
 pub enum Spent {
     /// The tasks' own computations.
     Work = 0,
-    /// System calls, copies, ticks, switches, cache refills: all of the kernel but the scheduler.
+    /// System calls, copies, ticks: the kernel but for what has a kind of its own.
     Kernel = 1,
-    /// Wake-ups, the policy's operations, dispatch queues, interrupts between CPUs.
-    Scheduler = 2,
+    /// Switching to another task.
+    Switch = 2,
+    /// Fetching a task's data into a cache that lacks it.
+    Refill = 3,
+    /// Waking tasks, without the policy's part of it.
+    Wakeup = 4,
+    /// Calling the policy's operations.
+    Operation = 5,
+    /// Putting tasks into dispatch queues, and taking them out.
+    Queue = 6,
+    /// Looking at tasks in dispatch queues, one by one.
+    Scan = 7,
+    /// Taking locks that are free, and fetching them from their last holder.
+    Lock = 8,
     /// Waiting for locks.
-    LockWait = 3,
+    LockWait = 9,
+    /// Sending interrupts to other CPUs.
+    Interrupt = 10,
     /// Nothing to run.
-    Idle = 4,
+    Idle = 11,
     /// It was offline.
-    Offline = 5,
+    Offline = 12,
 }
 
 /// Kinds of [`Spent`].
-pub const SPENT_KINDS: usize = 6;
+pub const SPENT_KINDS: usize = 13;
 
 /// What a CPU does between events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -211,7 +225,11 @@ mod tests {
         assert_eq!(cpu.account(14), 4 * 500);
         cpu.spend(Spent::LockWait, 3);
         let before = *cpu.spent_ns();
-        assert_eq!((cpu.clock_ns(), before), (17, [4, 0, 0, 3, 10, 0]));
+        let mut expected = [0; SPENT_KINDS];
+        for (kind, ns) in [(Spent::Work, 4), (Spent::LockWait, 3), (Spent::Idle, 10)] {
+            expected[kind as usize] = ns;
+        }
+        assert_eq!((cpu.clock_ns(), before), (17, expected));
         cpu.spend(Spent::Kernel, 2);
         cpu.forget_spent(before);
         assert_eq!((cpu.clock_ns(), *cpu.spent_ns()), (17, before));

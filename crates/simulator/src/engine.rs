@@ -112,6 +112,9 @@ impl Kernel<'_> {
                 return;
             }
             let task = self.create(initial.template, None);
+            if workload.starts_everywhere {
+                self.core.start_elsewhere(task);
+            }
             self.core.admit(task, false);
             self.core.time.add_timer(initial.start_at_ns, Timer::Start(task));
         }
@@ -284,7 +287,7 @@ impl Kernel<'_> {
             }
             Timer::Change(number) => self.make_change(number),
             Timer::Affinity(task, number) => self.change_affinity_of(task, number),
-            Timer::Move(task, to) => self.core.finish_move(task, to),
+            Timer::Move(task) => self.core.finish_move(task),
             Timer::Watchdog => unreachable!("the watchdog belongs to no CPU"),
         }
     }
@@ -351,6 +354,7 @@ impl Kernel<'_> {
                 self.pick();
             }
             Outcome::Ends => {
+                self.core.finish_move(task);
                 self.core.block_current(Place::Exited);
                 // The kernel tells the parent first.
                 self.core.picking.end();

@@ -70,15 +70,16 @@ impl Core<'_> {
         matches!(self.tasks.state(current).place, Place::Running(_))
     }
 
-    /// Changes how the current task is scheduled. For that the kernel takes a task from its CPU and
-    /// out of the queues, and brings it back by the CPU's own queue, past `enqueue`.
+    /// Changes how a CPU's current task is scheduled. For that the kernel takes a task from its CPU
+    /// and out of the queues, and brings it back by the CPU's own queue, past `enqueue`.
     pub fn change_current(
         &mut self,
         task: TaskId,
         (deq_flags, enq_flags): (u64, u64),
         change: impl FnOnce(&mut Self),
     ) {
-        self.update_current();
+        let cpu = self.tasks.seen(task).cpu as usize;
+        self.update_current_of(cpu);
         self.call_for(Operation::Stopping, task, 0);
         self.call_for(Operation::Quiescent, task, deq_flags);
         self.tasks.seen_mut(task).scx.flags &= !flags::TASK_QUEUED;
@@ -86,9 +87,9 @@ impl Core<'_> {
         self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;
         self.note_runnable(task);
         self.call_for(Operation::Runnable, task, enq_flags);
-        self.charge(Spent::Scheduler, 2 * self.cpus.costs().dsq_op_ns);
-        let cpu = self.here();
-        self.cpus[cpu].exec_start_ns = self.now_ns();
+        self.charge(Spent::Queue, 2 * self.cpus.costs().dsq_op_ns);
+        let began_ns = self.now_ns().max(self.cpus[cpu].exec_start_ns);
+        self.cpus[cpu].exec_start_ns = began_ns;
         self.call_for(Operation::Running, task, 0);
     }
 
@@ -102,7 +103,6 @@ impl Core<'_> {
         self.change_current(task, flags::CHANGE, |kernel| {
             let seen = kernel.tasks.seen_mut(task);
             seen.static_prio = 120 + nice;
-            seen.normal_prio = 120 + nice;
             seen.prio = 120 + nice;
             seen.se.load.weight = weight;
             seen.scx.weight = scx_weight(weight);

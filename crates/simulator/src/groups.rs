@@ -1,9 +1,11 @@
 //! Groups of tasks: the tree that a workload declares, as a policy sees it, and what each says.
 
 use crate::abi::{self, GROUPS_ABOVE_MAX, Group, GroupInit, GroupNode, GroupState, GroupView};
+use crate::place::TaskId;
 use crate::visible::{Placed, Visible};
 use scenario::check::{CGROUP_WEIGHT_DEFAULT, PERIOD_NS_DEFAULT};
 use scenario::workload::{Cgroup, GroupFile, Workload};
+use std::collections::VecDeque;
 
 /// A group's number: its place in pre-order, in which each is before those below it.
 pub type GroupId = usize;
@@ -36,6 +38,21 @@ pub struct Groups {
     init: Placed<GroupInit>,
     /// So many of them, from the first, the policy has been told of.
     nr_initialised: usize,
+    /// Tasks that are on their way.
+    moving: Vec<Move>,
+    /// What else is to move, each with all of its process.
+    waiting: VecDeque<(TaskId, GroupId)>,
+}
+
+/// A task that the policy has let go to another group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// Who goes.
+    pub task: TaskId,
+    /// The group that it is in.
+    pub from: GroupId,
+    /// The group that it will be in.
+    pub to: GroupId,
 }
 
 /// The groups of a workload in pre-order and in post-order, by their places in it; `None` is the
@@ -76,6 +93,8 @@ impl Groups {
             declared: vec![ROOT; declared.len()],
             init: visible.place(GroupInit::default()),
             nr_initialised: 0,
+            moving: Vec::new(),
+            waiting: VecDeque::new(),
         };
         for (number, &at) in orders.pre.iter().enumerate() {
             if let Some(at) = at {
@@ -225,6 +244,34 @@ impl Groups {
     pub fn tell(&mut self, group: GroupId) -> *mut GroupInit {
         *self.init = init_of(self.said[group].as_ref());
         self.init.address()
+    }
+
+    // ---- moves ------------------------------------------------------------------------------
+
+    /// Asks for a move of a task's process, which comes when those before it are over.
+    pub fn ask_for_move(&mut self, task: TaskId, to: GroupId) {
+        self.waiting.push_back((task, to));
+    }
+
+    /// The next move that was asked for, if nobody is on the way (`cgroup_mutex`).
+    pub fn next_move(&mut self) -> Option<(TaskId, GroupId)> {
+        if self.moving.is_empty() { self.waiting.pop_front() } else { None }
+    }
+
+    /// A task is on its way.
+    pub fn begin_move(&mut self, begun: Move) {
+        self.moving.push(begun);
+    }
+
+    /// A task is on its way no more, if it was.
+    pub fn end_move(&mut self, task: TaskId) -> Option<Move> {
+        let at = self.moving.iter().position(|begun| begun.task == task)?;
+        Some(self.moving.remove(at))
+    }
+
+    /// The first task that is on its way.
+    pub fn first_moving(&self) -> Option<TaskId> {
+        self.moving.first().map(|begun| begun.task)
     }
 
     /// Values that maps have for a group.

@@ -3,7 +3,7 @@
 use crate::abi::{DumpContext, ExitInfo, GroupInit};
 use crate::core::Core;
 use crate::failure::{FailureKind, told_number};
-use crate::groups::GroupId;
+use crate::groups::{GroupId, Move};
 use crate::linked::Syscall;
 use crate::operations::Operation;
 use crate::place::TaskId;
@@ -40,6 +40,8 @@ impl Core<'_> {
 
     /// `ops.init`, between what the policy's loader calls; its return value, 0 if there is none.
     pub fn call_init(&mut self) -> i32 {
+        // What its loader calls may end the run, and a dump of that names CPUs.
+        self.make_cids();
         self.call_syscalls(false);
         if self.recorder.has_failed() {
             return 0;
@@ -54,9 +56,8 @@ impl Core<'_> {
         result
     }
 
-    /// Gives CPUs their cids, which `ops.init_cids` may change; whether the run goes on.
+    /// `ops.init_cids`, which may change the cids of CPUs; whether the run goes on.
     fn call_init_cids(&mut self) -> bool {
-        self.make_cids();
         if self.policy.takes_cids() {
             let result = self.call(Operation::InitCids, [0; 3]).unwrap_or(0) as i32;
             if result != 0 && !self.recorder.has_failed() {
@@ -167,7 +168,7 @@ impl Core<'_> {
     /// `ops.init_task`; its return value, 0 if there is none.
     pub fn call_init_task(&mut self, task: TaskId, fork: bool) -> i32 {
         self.policy.given.init_task.fork = fork;
-        self.policy.given.init_task.cgroup = self.tasks.seen(task).cgroups;
+        self.policy.given.init_task.cgroup = self.tasks.seen(task).task_group;
         let arguments = self.shown(self.policy.given.init_task.address());
         self.call_for(Operation::InitTask, task, arguments).unwrap_or(0) as i32
     }
@@ -252,23 +253,18 @@ impl Core<'_> {
 
     /// `ops.cgroup_prep_move`, whose answer is 0 if there is none, and `ops.cgroup_cancel_move`,
     /// with no run queue locked. They may strand tasks.
-    pub fn call_before_move(
-        &mut self,
-        operation: Operation,
-        task: TaskId,
-        (from, to): (GroupId, GroupId),
-    ) -> i32 {
+    pub fn call_before_move(&mut self, operation: Operation, move_: Move) -> i32 {
         self.policy.begin(Context::Unlocked);
-        let given = [self.shown_task(task), self.groups.shown(from), self.groups.shown(to)];
-        let answer = self.call(operation, given).unwrap_or(0) as i32;
+        let answer = self.call_of_move(operation, move_);
         self.policy.end();
         answer
     }
 
-    /// `ops.cgroup_move`, with the task's run queue locked.
-    pub fn call_move(&mut self, task: TaskId, (from, to): (GroupId, GroupId)) {
+    /// `ops.cgroup_move`, with the task's run queue locked, and those before it; the answer is 0 if
+    /// there is none.
+    pub fn call_of_move(&mut self, operation: Operation, Move { task, from, to }: Move) -> i32 {
         let given = [self.shown_task(task), self.groups.shown(from), self.groups.shown(to)];
-        self.call(Operation::CgroupMove, given);
+        self.call(operation, given).unwrap_or(0) as i32
     }
 
     /// `ops.cgroup_set_weight`, `_set_bandwidth` or `_set_idle`: a file of a group was written, and

@@ -28,7 +28,7 @@ impl Core<'_> {
             return; // It hears nothing.
         }
         if cpu != self.here() {
-            self.charge(Spent::Scheduler, self.cpus.costs().ipi_send_ns);
+            self.charge(Spent::Interrupt, self.cpus.costs().ipi_send_ns);
         }
         self.recorder.interrupt();
         // It is inside something until its clock: nothing can come to it before.

@@ -71,7 +71,7 @@ impl<'a> Kernel<'a> {
             visible,
         };
         let root = core.groups.seen(ROOT);
-        core.tasks.idle_tasks().for_each(|task| task.cgroups = root);
+        core.tasks.idle_tasks().for_each(|task| (task.cgroups, task.task_group) = (root, root));
         Ok(Box::new(Kernel {
             core,
             programs: Programs::new(workload, machine.sync_wakeups_for(name), options.seed),

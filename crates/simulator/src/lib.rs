@@ -81,7 +81,7 @@ pub use prints::{PRINTS_MAX, Show};
 pub use profile::{LineProfile, OperationProfile, Profile};
 pub use queue_record::{QueueOperation, QueueRecord};
 pub use record::{Record, RecordError};
-pub use recorder::{CpuTime, Dump, RunResult, Status, Stay, TaskGroup, Wakeup};
+pub use recorder::{CpuTime, Dump, Overhead, RunResult, Status, Stay, TaskGroup, Wakeup};
 pub use requests::RequestGroup;
 pub use task::nice_weight;
 pub use times::Distribution;

@@ -9,7 +9,7 @@ use crate::{ON_VM, Options};
 use bytecode::{
     Addresses, Arena, Constant, Machine, Maps, Program, UnknownMap, World, arena_of, kind, tokens,
 };
-use policy::{Call, Loaded, Made};
+use policy::{Call, Loaded, Made, Write};
 use scenario::machine::Release;
 
 /// Arguments of an operation, of which only one has a fourth.
@@ -271,7 +271,7 @@ fn constants(copy: &Loaded, data: &[u64], world: &World) -> Vec<Constant> {
     let sections = copy.object.data.iter().zip(&copy.data).zip(data);
     let read_only = sections.filter(|((section, _), _)| section.read_only);
     let constants = read_only.map(|((section, bytes), &begin)| {
-        let len = section.bytes.len();
+        let len = section.len;
         Constant { begin, len, bytes: bytes.clone() }
     });
     let zero = Constant { begin: world.zero, len: size_of::<u64>(), bytes: Vec::new() };
@@ -286,7 +286,7 @@ fn place_variables(
 ) -> Result<Vec<u64>, String> {
     let mut data = Vec::new();
     for (section, bytes) in copy.object.data.iter().zip(&copy.data) {
-        let (name, len) = (&section.name, section.bytes.len());
+        let (name, len) = (&section.name, section.len);
         let address = match &mut arena {
             Some(arena) if section.is_of_arena() => arena.place(len, bytes),
             None if section.is_of_arena() => {
@@ -296,6 +296,14 @@ fn place_variables(
             _ => visible.copy_to(len, bytes, section.read_only),
         };
         data.push(address.ok_or_else(|| format!("no room for section {name}"))?);
+    }
+    for Write { section, offset, bytes, variable } in &copy.writes {
+        let address = data[*section] + offset;
+        let is_there = match &mut arena {
+            Some(arena) if copy.object.data[*section].is_of_arena() => arena.fill(address, bytes),
+            _ => visible.write(address, bytes),
+        };
+        is_there.ok_or_else(|| format!("variable {variable} is not in its section"))?;
     }
     Ok(data)
 }

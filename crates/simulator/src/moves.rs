@@ -8,7 +8,7 @@ use crate::core::Core;
 use crate::cpu::Spent;
 use crate::failure::FailureKind;
 use crate::flags;
-use crate::groups::{GroupId, ROOT};
+use crate::groups::{GroupId, Move, ROOT};
 use crate::operations::Operation;
 use crate::place::{Place, TaskId};
 use crate::timer::Timer;
@@ -19,63 +19,90 @@ const ERRNO_MAX: i32 = 4095;
 
 impl Core<'_> {
     /// Moves a task, and all that share its address space, to the group that the workload declares
-    /// at this place, or to the root; nobody moves if the policy refuses one of them
-    /// (`scx_cgroup_can_attach`).
+    /// at this place, or to the root, when moves before it are over. As in a kernel, a task that is
+    /// on its way forks and ends only when it is there (`cgroup_threadgroup_rwsem`).
     pub fn move_process(&mut self, task: TaskId, place: Option<u32>) {
-        let to = self.group_at(place);
+        self.groups.ask_for_move(task, self.group_at(place));
+        self.begin_moves();
+    }
+
+    /// Moves that wait for nobody any more.
+    pub fn begin_moves(&mut self) {
+        while !self.recorder.has_failed()
+            && let Some((task, to)) = self.groups.next_move()
+        {
+            self.begin_move(task, to);
+        }
+    }
+
+    /// Nobody moves if the policy refuses one of them (`scx_cgroup_can_attach`).
+    fn begin_move(&mut self, task: TaskId, to: GroupId) {
         let space = self.tasks.state(task).address_space;
-        let moves = |&task: &TaskId| {
-            let state = self.tasks.state(task);
-            state.address_space == space
-                && state.place != Place::Exited
-                && self.group_of(task) != to
+        let moves = |task: TaskId| {
+            let (state, from) = (self.tasks.state(task), self.group_of(task));
+            let is_meant = state.address_space == space && state.place != Place::Exited;
+            (is_meant && from != to).then_some(Move { task, from, to })
         };
-        let moving: Vec<TaskId> = (0..self.tasks.len() as TaskId).filter(moves).collect();
-        for (nr_asked, &task) in moving.iter().enumerate() {
-            let operation = Operation::CgroupPrepMove;
-            let answer = self.call_before_move(operation, task, (self.group_of(task), to));
+        let moving: Vec<Move> = (0..self.tasks.len() as TaskId).filter_map(moves).collect();
+        for (nr_asked, &one) in moving.iter().enumerate() {
+            let answer = self.call_before_move(Operation::CgroupPrepMove, one);
             self.push_stranded();
             if answer != 0 {
-                self.refuse_move(answer, &moving[..nr_asked], to);
+                self.refuse_move(answer, &moving[..nr_asked]);
             }
             if answer != 0 || self.recorder.has_failed() {
                 return;
             }
         }
-        for task in moving {
+        // All are in the new group before the first run queue hears of it (`css_set_move_task`).
+        for one in &moving {
+            self.tasks.seen_mut(one.task).cgroups = self.groups.seen(to);
+            self.groups.begin_move(*one);
+        }
+        for Move { task, .. } in moving {
             match self.tasks.state(task).place {
                 Place::Running(cpu) if cpu as usize != self.here() => {
                     let at_ns = self.now_ns() + self.cpus.costs().ipi_ns;
-                    self.time.add_timer(at_ns, Timer::Move(task, place));
+                    self.time.add_timer(at_ns, Timer::Move(task));
                 }
-                _ => self.finish_move(task, place),
+                _ => self.change_group_of(task),
             }
         }
     }
 
     /// The policy has answered a move with an error; whom it had let go before stays, too.
-    fn refuse_move(&mut self, answer: i32, asked: &[TaskId], to: GroupId) {
+    fn refuse_move(&mut self, answer: i32, asked: &[Move]) {
         if !(-ERRNO_MAX..0).contains(&answer) {
             let message = format!("ops.cgroup_prep_move() returned an invalid errno {answer}");
-            return self.fail(FailureKind::BadCall, message);
+            self.fail(FailureKind::BadCall, message);
         }
-        for &task in asked {
-            let operation = Operation::CgroupCancelMove;
-            self.call_before_move(operation, task, (self.group_of(task), to));
+        for &one in asked {
+            self.call_before_move(Operation::CgroupCancelMove, one);
             self.push_stranded();
         }
     }
 
-    /// A task that does not run on another CPU is in its new group (`sched_move_task`).
-    pub fn finish_move(&mut self, task: TaskId, place: Option<u32>) {
-        let (from, to) = (self.group_of(task), self.group_at(place));
-        let is_gone = self.tasks.state(task).place == Place::Exited;
-        if from == to || is_gone {
-            return;
+    /// A task is there now if it is on its way; moves that wait for it begin.
+    pub fn finish_move(&mut self, task: TaskId) {
+        self.change_group_of(task);
+        self.begin_moves();
+    }
+
+    /// All that are on their way are there now: a policy that goes waits for them, and those that
+    /// wait for them are told to the next one (`scx_cgroup_lock`).
+    pub fn finish_moves(&mut self) {
+        while let Some(task) = self.groups.first_moving() {
+            self.change_group_of(task);
         }
-        self.tasks.seen_mut(task).cgroups = self.groups.seen(to);
+    }
+
+    /// A task that is on its way changes its run queue (`sched_move_task`).
+    fn change_group_of(&mut self, task: TaskId) {
+        let Some(ended) = self.groups.end_move(task) else { return };
+        let seen = self.groups.seen(ended.to);
         self.change_task(task, (flags::DEQ_GROUP, flags::ENQ_GROUP), |core| {
-            core.call_move(task, (from, to));
+            core.tasks.seen_mut(task).task_group = seen;
+            core.call_of_move(Operation::CgroupMove, ended);
         });
         self.push_stranded();
         if let Place::Running(cpu) = self.tasks.state(task).place {
@@ -98,7 +125,7 @@ impl Core<'_> {
     }
 
     fn group_of(&self, task: TaskId) -> GroupId {
-        let seen = self.tasks.seen(task).cgroups;
+        let seen = self.tasks.seen(task).task_group;
         self.groups.at(seen.addr() as u64).unwrap_or(ROOT)
     }
 }

@@ -424,7 +424,7 @@ pub const CALLS: &[(&str, Call)] = &[
     ("bpf_strnstr", |run, given| texts::find_text(run, given, given[2])),
     ("bpf_iter_bits_new", texts::bits_begin),
     ("bpf_iter_bits_next", texts::bits_next),
-    ("bpf_iter_bits_destroy", |_, _| Ok(0)),
+    ("bpf_iter_bits_destroy", texts::bits_end),
     ("bpf_dynptr_slice", rings::dynptr_slice),
     ("bpf_dynptr_slice_rdwr", rings::dynptr_slice),
     ("bpf_dynptr_adjust", rings::dynptr_adjust),

@@ -152,7 +152,7 @@ impl Core<'_> {
     /// Charges an operation, and opens this kernel to calls from the policy.
     #[inline]
     fn open(&mut self, operation: Operation) {
-        self.charge(Spent::Scheduler, self.cpus.costs().hook_ns);
+        self.charge(Spent::Operation, self.cpus.costs().hook_ns);
         self.open_free(operation);
     }
 
@@ -173,7 +173,7 @@ impl Core<'_> {
     pub fn catch_up(&mut self) {
         let ns = self.visible.facts.now_ns - self.now_ns();
         if ns != 0 {
-            self.charge(Spent::Scheduler, ns);
+            self.charge(Spent::Lock, ns);
         }
     }
 

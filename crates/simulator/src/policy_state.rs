@@ -276,6 +276,7 @@ impl<'a> PolicyState<'a> {
         (self.code, self.ops, self.maps) = (code, ops, maps);
         self.arguments_at = arguments_at;
         self.given.masks.forget_all();
+        self.given.bits.clear();
         self.given.events = [0; _];
     }
 }
@@ -325,6 +326,8 @@ pub struct Given {
     pub table: usize,
     /// Places for the keys that callbacks are given.
     pub keys: Vec<Placed<Key>>,
+    /// What its iterators over bits have yet to give, by their addresses.
+    pub bits: BTreeMap<u64, Bits>,
     /// What its present dump operation has said.
     pub said: Option<Said>,
     /// What `scx_bpf_events` tells it, by the places in `EVENTS`.
@@ -362,6 +365,7 @@ impl Given {
             object: policy.object.clone(),
             table: policy.operations,
             keys: Vec::new(),
+            bits: BTreeMap::new(),
             said: None,
             events: [0; _],
         }
@@ -396,5 +400,37 @@ impl OwnMasks {
     pub fn forget_all(&mut self) {
         self.users.clear();
         self.free.extend(std::mem::take(&mut self.used).into_values());
+    }
+}
+
+/// What an iterator over bits has not given yet.
+#[derive(Debug)]
+pub struct Bits {
+    words: Vec<u64>,
+    /// Those before this one are done.
+    at: usize,
+}
+
+impl Bits {
+    /// Bits of these words, of which none was given.
+    pub fn new(words: Vec<u64>) -> Bits {
+        Bits { words, at: 0 }
+    }
+}
+
+impl Iterator for Bits {
+    /// The number of a bit.
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        loop {
+            let word = self.words.get_mut(self.at)?;
+            if *word != 0 {
+                let bit = word.trailing_zeros();
+                *word &= *word - 1;
+                return Some(64 * self.at as u64 + u64::from(bit));
+            }
+            self.at += 1;
+        }
     }
 }

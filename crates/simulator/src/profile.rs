@@ -1,7 +1,7 @@
 //! How many instructions of its own a policy takes, and where.
 
 use crate::operations::Operation;
-use bytecode::{Machine, Place};
+use bytecode::{Line, Machine, Place};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -65,8 +65,8 @@ impl Profiler {
     pub fn add(&mut self, machine: &Machine) {
         for (at, &count) in machine.executed().iter().enumerate().filter(|(_, count)| **count > 0) {
             let Place { function, line, .. } = machine.program().place(at);
-            let (file, line, text) =
-                line.map_or_else(Default::default, |line| (line.file, line.line, line.text));
+            let of = |line: Line| (line.file.to_string(), line.line, line.text.to_string());
+            let (file, line, text) = line.map_or_else(Default::default, of);
             let found = self.lines.entry((file, line, function)).or_insert((0, text));
             found.0 += count;
         }

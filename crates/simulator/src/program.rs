@@ -286,6 +286,7 @@ impl Kernel<'_> {
     }
 
     fn fork(&mut self, parent: TaskId, template: u32) {
+        self.core.finish_move(parent);
         let child = self.create(template, Some(parent));
         let core = &mut self.core;
         let state = core.tasks.state_mut(parent);

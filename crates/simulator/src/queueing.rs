@@ -120,7 +120,7 @@ impl Core<'_> {
     /// Appends a task to the queue with this index (`dispatch_enqueue`).
     pub fn push(&mut self, index: u32, task: TaskId, enq_flags: u64, by_vtime: bool) {
         self.lock_queue(index);
-        self.charge(Spent::Scheduler, self.cpus.costs().dsq_op_ns);
+        self.charge(Spent::Queue, self.cpus.costs().dsq_op_ns);
         let at_head = enq_flags & (flags::ENQ_HEAD | flags::ENQ_PREEMPT) != 0;
         let (seen, state) = self.tasks.both_mut(task);
         let vtime = seen.scx.dsq_vtime;
@@ -211,7 +211,7 @@ impl Core<'_> {
     /// Takes the first task out of this queue, whose lock the active CPU holds.
     #[inline]
     fn unlink_first(&mut self, index: u32) -> TaskId {
-        self.charge(Spent::Scheduler, self.cpus.costs().dsq_op_ns);
+        self.charge(Spent::Queue, self.cpus.costs().dsq_op_ns);
         let first = self.queues.remove_first(index);
         if let Some(recorder) = self.recorder.queues() {
             recorder.left(index, first, true);
@@ -232,7 +232,7 @@ impl Core<'_> {
 
     /// Takes a task out of this queue, whose lock the active CPU holds.
     fn unlink(&mut self, index: u32, task: TaskId) {
-        self.charge(Spent::Scheduler, self.cpus.costs().dsq_op_ns);
+        self.charge(Spent::Queue, self.cpus.costs().dsq_op_ns);
         let queue = self.queues.get(index);
         let state = self.tasks.state(task);
         let standing = if queue.is_by_vtime() {
@@ -259,7 +259,7 @@ impl Core<'_> {
         let cpu = self.here();
         self.lock_queue(index);
         let (found, steps) = self.first_allowed(index, cpu);
-        self.charge(Spent::Scheduler, self.scan_ns(steps - 1, index));
+        self.charge(Spent::Scan, self.scan_ns(steps - 1, index));
         match found {
             Some(_) if steps == 1 => drop(self.unlink_first(index)),
             Some(task) => self.unlink(index, task),

@@ -26,6 +26,7 @@ const RESTART_FOR_HOTPLUG: i64 = 1 << 48 | 1 << 32;
 impl Core<'_> {
     /// Ends the policy because `cpu` goes offline or online, and loads it again.
     pub fn restart(&mut self, cpu: usize, online: bool) {
+        self.finish_moves();
         self.policy.restarts();
         let (gone, tasks): (Vec<TaskId>, Vec<TaskId>) = (0..self.tasks.len() as TaskId)
             .partition(|&task| self.tasks.state(task).place == Place::Exited);
@@ -64,6 +65,7 @@ impl Core<'_> {
                 self.give_back(task);
             }
         }
+        self.begin_moves();
         for other in 0..self.cpus.len() {
             if self.cpus[other].is_online && other != self.here() {
                 self.interrupt(other);
@@ -130,7 +132,7 @@ impl Core<'_> {
             return false;
         }
         self.queues.destroy_all();
-        let is_kept = |timer| !matches!(timer, Timer::Policy(..));
+        let is_kept = |timer| !matches!(timer, Timer::Policy(..) | Timer::Move(_));
         self.time.retain_timers(is_kept);
         for cpu in self.cpus.iter_mut() {
             cpu.late_timers.retain(|&timer| is_kept(timer));

@@ -33,7 +33,7 @@ impl Core<'_> {
     /// Makes a sleeping or new task runnable, on behalf of the active CPU (`try_to_wake_up`,
     /// `wake_up_new_task`).
     pub fn wake_up(&mut self, task: TaskId, wake_flags: u64) {
-        self.charge(Spent::Scheduler, self.cpus.costs().wakeup_ns);
+        self.charge(Spent::Wakeup, self.cpus.costs().wakeup_ns);
         self.tasks.becomes_runnable(task);
         let now_ns = self.now_ns();
         let (seen, state) = self.tasks.both_mut(task);
@@ -389,7 +389,8 @@ impl Core<'_> {
             }
         }
         let distance = self.cpus.distance(last, here);
-        ns += missing_kib * costs.refill_ns_per_kib[distance] + costs.migration_ns[distance];
+        let refill_ns =
+            missing_kib * costs.refill_ns_per_kib[distance] + costs.migration_ns[distance];
         if last != here {
             self.recorder.migrated();
             state.totals.migrations += 1;
@@ -398,8 +399,9 @@ impl Core<'_> {
         let cpu = &mut self.cpus[here];
         (cpu.address_space, cpu.switches) = (Some(state.address_space), switches);
         cpu.cache_turnover_kib += missing_kib;
-        cpu.spend(Spent::Kernel, ns);
-        self.time.pass(ns);
+        cpu.spend(Spent::Switch, ns);
+        cpu.spend(Spent::Refill, refill_ns);
+        self.time.pass(ns + refill_ns);
         let now_ns = self.time.now_ns();
         let waited_ns = now_ns.checked_sub(state.waiting_since_ns);
         let waited_ns = waited_ns.expect("nobody runs before it is runnable");

@@ -431,7 +431,6 @@ fn new_task(pid: i32, name: &str, nice: i32) -> abi::Task {
         tgid: pid,
         prio: 120 + nice,
         static_prio: 120 + nice,
-        normal_prio: 120 + nice,
         ddsp_dsq_id: DSQ_INVALID,
         se: abi::SchedEntity { sum_exec_runtime: 0, load: abi::LoadWeight { weight } },
         comm,

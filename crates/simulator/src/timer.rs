@@ -17,9 +17,8 @@ pub enum Timer {
     Change(u32),
     /// That change reaches a task which was running on another CPU.
     Affinity(TaskId, u32),
-    /// A move to the group that the workload declares at this place, or to the root, reaches a task
-    /// which was running on another CPU.
-    Move(TaskId, Option<u32>),
+    /// A move to another group reaches a task which was running on another CPU.
+    Move(TaskId),
 }
 
 impl Timer {

@@ -277,8 +277,12 @@ impl Visible {
         self.memory.take().expect("one machine at a time")
     }
 
-    /// The memory of a machine that is gone.
-    pub fn give_back(&mut self, memory: Box<Memory>) {
+    /// The memory of a machine that is gone, with the policy: its variables that it may write, the
+    /// values of its maps and what else it took to write to is nobody's.
+    pub fn give_back(&mut self, mut memory: Box<Memory>) {
+        self.room.take_back_writable(&mut memory);
+        let writable = self.room.written_from();
+        self.parts.as_mut().map(|parts| parts.split_off(&writable));
         self.memory = Some(memory);
     }
 
@@ -379,6 +383,13 @@ impl Visible {
         unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         self.note_parts(begin, &[Part { offset: 0, bytes: wanted, name: "a text" }]);
         Some(begin)
+    }
+
+    /// Writes bytes where a policy has room for them; `None` if they are beyond all.
+    pub fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
+        let memory = self.memory.as_mut().expect("no machine has it");
+        memory.bytes_mut(address, bytes.len() as u64)?.copy_from_slice(bytes);
+        Some(())
     }
 
     /// Puts into maps what they begin with; where that is not possible, a sentence on it.

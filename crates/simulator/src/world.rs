@@ -179,10 +179,10 @@ macro_rules! structures {
 }
 
 structures! {
-    abi::Task, "task_struct": scx, cpus_ptr, mm, pid, tgid, prio, static_prio, normal_prio,
+    abi::Task, "task_struct": scx, cpus_ptr, mm, pid, tgid, prio, static_prio, prio "normal_prio",
         nr_cpus_allowed, recent_used_cpu, cpu "wake_cpu", on_cpu, state "__state", flags, policy,
         rt_priority, se, nvcsw, nivcsw, sched_info, start_time, real_parent,
-        real_parent "parent", group_leader, cgroups, cgroups "sched_task_group",
+        real_parent "parent", group_leader, cgroups, task_group "sched_task_group",
         cgroups "real_cred", cgroups "cred", comm, utime, stime, mempolicy,
         mempolicy "thread_pid", mempolicy "signal";
     abi::Entity, "sched_ext_entity": dsq, dsq_vtime, slice, weight, flags;

@@ -3,15 +3,19 @@
 
 use crate::support::*;
 use policy::Policy;
-use simulator::{Options, simulate};
+use simulator::{Dumps, Options, simulate};
 
 /// What stands before its operations.
 const BEFORE: &str = include_str!("cids/before.txt");
 
-/// A policy with these statements in `select_cid`, `enqueue` and `init_cids`.
-fn built(select: &str, enqueue: &str, init_cids: &str) -> Policy {
+/// The text of a policy with these statements in `select_cid`, `enqueue` and `init_cids`.
+fn text(select: &str, enqueue: &str, init_cids: &str) -> String {
     let text = BEFORE.replace("@SELECT@", select).replace("@ENQUEUE@", enqueue);
-    compile_text(&text.replace("@INIT_CIDS@", init_cids))
+    text.replace("@INIT_CIDS@", init_cids)
+}
+
+fn built(select: &str, enqueue: &str, init_cids: &str) -> Policy {
+    compile_text(&text(select, enqueue, init_cids))
 }
 
 /// What a run of it on four CPUs ends with.
@@ -84,6 +88,20 @@ fn what_names_cpus_is_refused_and_what_has_a_call_is_not_written() {
     assert!(slice.contains("it writes 8 bytes"), "{slice}");
     let insert = format!("scx_bpf_task_set_slice(p, 5); {INSERT}");
     assert_eq!(said(["return prev_cid;", &insert, ""], true), "");
+}
+
+#[test]
+fn a_run_that_its_loader_ends_before_init_is_dumped_by_cids() {
+    let text = text("return prev_cid;", INSERT, REVERSE);
+    let policy = compile_with("[[call]]\nprogram = \"early\"\n", &text);
+    let dumps = Dumps { on_failure: true, ..Dumps::default() };
+    let options = Options { dumps, ..Options::default() };
+    let workload = together(vec![task("one", 0, once(&[run(MS)]))]);
+    let result = attempt_with(&policy, &costless(2, 1000), &workload, &options);
+    let failure = result.error.expect("it fails");
+    assert_eq!(failure.message, "early, which its loader calls, answered 5");
+    let said = &result.dumps[0].text;
+    assert!(said.contains("it is cid 0\n") && said.contains("it is cid 1\n"), "{said}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use scenario::draw::Random;
 use scenario::machine::{Costs, Machine};
 use scenario::workload::{Amount, InitialTask, Op, Repeat, TaskTemplate, Workload};
 use simulator::{RunResult, Status};
+use std::collections::BTreeSet;
 use std::process::Command;
 
 const HZ: u32 = 1000;
@@ -101,6 +102,38 @@ fn gate_ping_pong(address_space: Option<u32>) -> Workload {
     };
     let start = process("start", &[Op::Wake { gate: 0 }]);
     together(vec![player("ping", 0, 1), player("pong", 1, 0), pinned(start, 0)])
+}
+
+#[test]
+fn what_a_cost_adds_is_told_apart() {
+    let workload = shipped_workload("hackbench", &[("groups", "1"), ("loops", "5")]);
+    let machine = costless(4, HZ);
+    let parts = |name: &str, change: fn(&mut Costs)| {
+        let mut machine = machine.clone();
+        change(&mut machine.costs);
+        let result = attempt(&shipped(name), &machine, &workload, 1);
+        let (all, of) = (result.cpu_time_ns, result.overhead_ns);
+        assert_eq!(of.scheduler(), all.scheduler);
+        assert!(of.switch + of.refill <= all.kernel);
+        let scheduler = [of.wakeup, of.operation, of.queue, of.scan, of.lock, of.interrupt];
+        [[of.switch, of.refill].as_slice(), &scheduler].concat()
+    };
+    let costs: [(&str, fn(&mut Costs)); 8] = [
+        ("fifo", |c| c.context_switch_ns = 100),
+        ("fifo", |c| c.migration_ns = [100; 5]),
+        ("fifo", |c| c.wakeup_ns = 100),
+        ("fifo", |c| c.hook_ns = 100),
+        ("fifo", |c| c.dsq_op_ns = 100),
+        ("linux_2_4", |c| (c.scan_step_ns, c.scan_miss_ns) = (100, 100)),
+        ("linux_2_4", |c| c.lock_ns = 100),
+        ("fifo", |c| c.ipi_send_ns = 100),
+    ];
+    for (part, (policy, change)) in costs.into_iter().enumerate() {
+        let ns = parts(policy, change);
+        for (other, &ns) in ns.iter().enumerate() {
+            assert_eq!(ns > 0, other == part, "cost {part} is seen in part {other}");
+        }
+    }
 }
 
 #[test]
@@ -249,6 +282,24 @@ fn a_sleep_costs_arming_a_timer_and_its_expiry() {
     // A call that arms a timer takes no extra ns; the start of the task is a timer, too.
     let expected_ns = ROUNDS * (800 - CALL_NS) + (ROUNDS + 1) * 800;
     assert_eq!(paid.elapsed_ns - free.elapsed_ns, expected_ns);
+}
+
+#[test]
+fn tasks_are_started_on_the_first_cpu_or_on_each_in_turn() {
+    let own = pinned(process("own", &[run(MS)]), 2);
+    let mut workload = together(vec![own]);
+    workload.templates.insert(0, process("free", &[run(MS)]));
+    workload.initial = [0, 0, 0, 1].map(|template| InitialTask { template, start_at_ns: 0 }).into();
+    let begins = |workload: &Workload| {
+        let result = with_costs(3, workload, |c| c.timer_ns = 500);
+        let begins = all_stays(&result).into_iter().map(|(at_ns, _, cpu, _)| (at_ns, cpu));
+        begins.collect::<BTreeSet<_>>().into_iter().take(3).collect::<Vec<_>>()
+    };
+    // One after the other, but for the one that is the third CPU's own, whose timer is there.
+    let [first, second] = [(500, 0), (1_000, 1)];
+    assert_eq!(begins(&workload), [first, (500, 2), second]);
+    workload.starts_everywhere = true;
+    assert_eq!(begins(&workload), [(500, 0), (500, 1), (500, 2)]);
 }
 
 // ---- hardware -----------------------------------------------------------------------------------

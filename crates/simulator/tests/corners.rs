@@ -2,7 +2,7 @@
 //! corner, and what a kernel would make of it.
 
 use crate::support::*;
-use simulator::{FailureKind, Status};
+use simulator::{FailureKind, Options, Status};
 
 const HZ: u32 = 1000;
 
@@ -134,4 +134,75 @@ program = [{ sleep = { log_normal = { median = "1s", sigma_permille = 10000 } } 
 "#;
     let result = attempt(&shipped("fifo"), &costless(2, HZ), &parsed(text), 1);
     assert_eq!((result.status, result.error), (Status::Completed, None));
+}
+
+const TEXTS_AND_BITS: &str = r#"
+#include <scx/common.bpf.h>
+char _license[] SEC("license") = "GPL";
+struct bpf_iter_bits { u64 opaque[2]; };
+extern int bpf_iter_bits_new(struct bpf_iter_bits *it, const u64 *words, u32 nr_words) __ksym;
+extern int *bpf_iter_bits_next(struct bpf_iter_bits *it) __ksym;
+extern void bpf_iter_bits_destroy(struct bpf_iter_bits *it) __ksym;
+extern int bpf_strstr(const char *text, const char *part) __ksym;
+char text[65536], part[32800];
+u64 words[16];
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(corner_init)
+{
+	struct bpf_iter_bits it;
+	int *bit, i;
+@INIT@
+	return 0;
+}
+void BPF_STRUCT_OPS(corner_enqueue, struct task_struct *p, u64 enq_flags)
+{ scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags); }
+SCX_OPS_DEFINE(corner_ops, .init = (void *)corner_init, .enqueue = (void *)corner_enqueue,
+	       .name = "corner");
+"#;
+
+/// What a run of a policy ends with whose `init` has these statements.
+fn said_of_init(init: &str, strict: bool) -> String {
+    let policy = compile_text(&TEXTS_AND_BITS.replace("@INIT@", init));
+    said_at_end(&policy, &[run(MS)], &Options { strict, ..Options::default() })
+}
+
+#[test]
+fn an_iterator_over_bits_believes_no_word_of_the_policys() {
+    let forged = "
+        words[0] = 6; words[15] = 1;
+        if (bpf_iter_bits_new(&it, words, 16)) scx_bpf_error(\"none\");
+        ((volatile u64 *)&it)[0] = ~0ULL;
+        ((volatile u64 *)&it)[1] = ~7ULL;
+        words[0] = 0; words[15] = 0;
+        bit = bpf_iter_bits_next(&it);
+        if (!bit || *bit != 1) scx_bpf_error(\"not 1\");
+        *(volatile u64 *)&it = ~0ULL;
+        bit = bpf_iter_bits_next(&it);
+        if (!bit || *bit != 2) scx_bpf_error(\"not 2\");
+        bit = bpf_iter_bits_next(&it);
+        if (!bit || *bit != 960) scx_bpf_error(\"not 960\");
+        if (bpf_iter_bits_next(&it)) scx_bpf_error(\"one more\");
+        bpf_iter_bits_destroy(&it);
+        if (bpf_iter_bits_next(&it)) scx_bpf_error(\"one of none\");";
+    assert_eq!(said_of_init(forged, false), "");
+    let too_many = "
+        static struct bpf_iter_bits its[300];
+        bpf_for(i, 0, 300)
+            if (bpf_iter_bits_new(&its[i % 300U], words, 2) != (i < 256 ? 0 : -ENOMEM))
+                scx_bpf_error(\"%d\", i);";
+    assert_eq!(said_of_init(too_many, false), "");
+}
+
+#[test]
+fn a_search_that_takes_too_long_ends_where_it_is() {
+    let endless = "
+        bpf_for(i, 0, 65535) text[i & 65535] = 'a';
+        bpf_for(i, 0, 32700) part[i & 32767] = 'a';
+        part[32700] = 'b';
+        bpf_strstr(text, part); /* here */";
+    let text = TEXTS_AND_BITS.replace("@INIT@", endless);
+    let line = text.lines().position(|line| line.contains("here")).expect("it is there") + 1;
+    let said = said_of_init(endless, true);
+    assert!(said.contains(&format!("wrong.bpf.c:{line}")), "{said}");
+    assert!(said.contains("has not returned after 67108864 instructions"), "{said}");
 }

@@ -207,7 +207,12 @@ fn who_is_moved_leaves_its_cpu_or_its_queue_for_that_time() {
             bpf_cgroup_release(now);
         }
         TELL(stopping, bool runnable)
-        { if (moves) bpf_printk(\"%s stops %d\", p->comm, runnable); }
+        {
+            struct cgroup *now = scx_bpf_task_cgroup(p);
+            if (moves)
+                bpf_printk(\"%s stops %d, %d\", p->comm, now->kn->id, p->cgroups->dfl_cgrp->kn->id);
+            bpf_cgroup_release(now);
+        }
         TELL(quiescent, u64 flags) { if (moves) bpf_printk(\"%s quiet %llx\", p->comm, flags); }
         TELL(runnable, u64 flags) { if (moves) bpf_printk(\"%s runnable %llx\", p->comm, flags); }
         TELL(running) { if (moves) bpf_printk(\"%s runs\", p->comm); }
@@ -245,9 +250,105 @@ fn who_is_moved_leaves_its_cpu_or_its_queue_for_that_time() {
     let lines: Vec<String> = printed.lines().iter().map(said).collect();
     let expected = [
         &["sleeper prep 2 3", "first prep 2 3", "second prep 2 3", "sleeper move 2 3"][..],
-        &["first stops 0", "first quiet 20000000e", "first move 2 3", "first runnable e"],
+        &["first stops 2, 3", "first quiet 20000000e", "first move 2 3", "first runnable e"],
         &["first runs", "second quiet 20000000e", "second move 2 3", "second runnable e"],
         &["3 weight 7", "100000 5000 0", "100000 5000 1000", "3 idle 1"],
     ];
     assert_eq!(lines, expected.concat());
+}
+
+/// A policy that ends where a move is not told as a whole, and prints how many were.
+const PAIRS: &str = "
+    static u64 going[4096], nr_moved;
+    static void check(bool is_well, struct task_struct *p, u64 to)
+    {
+        if (!is_well)
+            scx_bpf_error(\"%s %d goes to %llu, not %llu\", p->comm, p->pid,
+                          going[p->pid & 4095], to);
+    }
+    s32 BPF_STRUCT_OPS(told_prep, struct task_struct *p, struct cgroup *from, struct cgroup *to)
+    {
+        check(!going[p->pid & 4095], p, to->kn->id);
+        going[p->pid & 4095] = to->kn->id;
+        return 0;
+    }
+    void BPF_STRUCT_OPS(told_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
+    {
+        check(going[p->pid & 4095] == to->kn->id, p, to->kn->id);
+        going[p->pid & 4095] = 0;
+        nr_moved++;
+    }
+    s32 BPF_STRUCT_OPS(told_init_task, struct task_struct *p, struct scx_init_task_args *args)
+    {
+        check(!args->fork || p->cgroups->dfl_cgrp == args->cgroup, p, 0);
+        return 0;
+    }
+    void BPF_STRUCT_OPS(told_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+    { check(!going[p->pid & 4095], p, 0); }
+    void BPF_STRUCT_OPS(told_exit, struct scx_exit_info *ei) { bpf_printk(\"%d\", nr_moved); }";
+
+/// How often tasks moved under that policy, on four CPUs on which interrupts take time.
+fn moves_of(workload: &str) -> Vec<u64> {
+    let members = ".cgroup_prep_move = (void *)told_prep, .cgroup_move = (void *)told_move,
+        .init_task = (void *)told_init_task, .exit_task = (void *)told_exit_task,
+        .exit = (void *)told_exit,";
+    let text = format!(
+        "{HEAD}{PAIRS}
+        SCX_OPS_DEFINE(told_ops, .enqueue = (void *)told_enqueue, {members} .name = \"told\");"
+    );
+    let printed = Printed::default();
+    let options = Options { prints: Some(printed.show()), strict: true, ..Options::default() };
+    let policy = compile_text(&text);
+    let result = attempt_with(&policy, &shipped_machine("osdl-4"), &parsed(workload), &options);
+    assert!(result.error.is_none(), "{:?}", result.error);
+    let number = |line: &String| line.split("printk: ").last()?.parse().ok();
+    printed.lines().iter().filter_map(number).collect()
+}
+
+const TWO_MOVES: &str = r#"
+cgroups = [{ path = "/one" }, { path = "/two" }]
+[[moves]]
+at = "20ms"
+task = "hog"
+cgroup = "/one"
+[[moves]]
+at = "20ms"
+task = "hog"
+cgroup = "/two"
+"#;
+
+#[test]
+fn a_task_that_is_on_its_way_is_moved_again_when_it_is_there() {
+    let hogs = "[[tasks]]\nname = \"hog\"\ncount = 3\nprogram = [{ run = \"50ms\" }]";
+    assert_eq!(moves_of(&format!("{TWO_MOVES}{hogs}")), [6]);
+}
+
+#[test]
+fn a_task_that_is_on_its_way_ends_and_forks_when_it_is_there() {
+    // Some of them are met in each of their first microseconds and in their last.
+    let families = r#"
+[[tasks]]
+name = "hog"
+count = 40
+program = [{ repeat = 400, do = [{ run = "1us" }, { fork = "kid" }, { run = "3us" }] }]
+[templates.kid]
+program = [{ run = "2us" }]
+"#;
+    for kind in ["hog", "kid"] {
+        let moves = TWO_MOVES.replace("\"hog\"", &format!("\"{kind}\""));
+        assert!(moves_of(&format!("{moves}{families}"))[0] > 0);
+    }
+}
+
+#[test]
+fn a_policy_that_is_loaded_again_has_no_move_that_another_began() {
+    let hogs = "[[tasks]]\nname = \"hog\"\ncount = 8\nprogram = [{ run = \"50ms\" }]";
+    let mut in_between = 0;
+    for at_us in 20_000..20_020 {
+        let hotplug = format!("[[hotplug]]\nat = \"{at_us}us\"\ncpu = 3\nstate = \"offline\"\n");
+        let moved = moves_of(&format!("{TWO_MOVES}{hotplug}{hogs}"));
+        assert_eq!((moved.len(), moved.iter().sum()), (2, 16), "{moved:?}");
+        in_between += u64::from((1..16).contains(&moved[0]));
+    }
+    assert!(in_between > 0);
 }

@@ -1,7 +1,6 @@
 """What is to be measured, in the words of the options of `schedlab bench`."""
 
 import itertools
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from schedlab.digests import digest_of, timestamp
 from schedlab.errors import BadValue, SchedlabError, refuse_unknown
 from schedlab.kernel import platform
 from schedlab.store.measurements import Campaign, Measurements
-from schedlab.values import refuse_duplicates
+from schedlab.values import parse_percent, refuse_duplicates
 
 HERE = "here"
 # The most repetitions with --until-ci.
@@ -26,8 +25,6 @@ BOOTS = 3
 # With --until-ci the most; each takes as long as a machine takes to start.
 BOOTS_UNTIL = 30
 CPUS = "2"
-PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
-PERCENT_LEAST, PERCENT_MOST = 0.01, 50.0
 # Whole numbers: option, smallest, largest. QEMU takes more memory; a machine has less.
 BOUNDS = {
     "repeat": ("--repeat", 1, suites.REPETITIONS_MAX),
@@ -113,15 +110,7 @@ class Request:
     @property
     def width(self) -> float | None:
         """Half the relative width at which a case is done; None for a number of repetitions."""
-        if self.until is None:
-            return None
-        percent = PERCENT.fullmatch(self.until.strip())
-        number = float(percent[1]) if percent else 0.0
-        if not PERCENT_LEAST <= number <= PERCENT_MOST:
-            why = "is not a percentage that can be reached"
-            hint = f"give one from {PERCENT_LEAST}% to {PERCENT_MOST:g}%, as in 1%"
-            raise BadValue("--until-ci", self.until, why, hint)
-        return number / 100
+        return None if self.until is None else parse_percent("--until-ci", self.until)
 
     def plan(self, inputs: Mapping[str, Any]) -> Plan:
         """What a campaign measures, or in virtual machines a boot, with these digests of inputs."""

@@ -43,6 +43,12 @@ LOAD_AFTER_S = 1.0
 @options.scenario_options
 @click.option("--repeat", type=int, help="Runs of each policy in each scenario, seeds SEED,"
               " SEED+1 …  [default: 5]")  # fmt: skip
+@click.option("--until-ci", metavar="PERCENT%",
+              help="Add seeds where a policy is not clearly faster, slower or the same as the first"
+                   " by so much, up to --repeat-max, and none where it is.")  # fmt: skip
+@click.option("--repeat-max", type=int, metavar="N",
+              help="With --until-ci the most runs."
+                   f"  [default: {definition.REPEATS_UNTIL}]")  # fmt: skip
 @click.option("--seed", type=int, help="Of the first repetition.  [default: 1]")
 @options.jobs_option("Runs", "CPUs; 1 with --on vm")
 @options.store_option("Keeps every run; runs already in it are not made again.")
@@ -52,8 +58,8 @@ LOAD_AFTER_S = 1.0
 @options.json_option
 def compare_verb(
     policies, file, workload, machines, on, kernel, cpus, deterministic, varied, parameters,
-    settings, repeat, seed, jobs, store, report_path, looked_at, scenario, watch, quiet,
-    as_json
+    settings, repeat, until_ci, repeat_max, seed, jobs, store, report_path, looked_at, scenario,
+    watch, quiet, as_json
 ) -> bool:  # fmt: skip
     """Compare policies on machines and workloads.
 
@@ -64,6 +70,7 @@ def compare_verb(
     given = {"policies": list(policies), "workload": workload, "machine": list(machines)}
     given["vm"] = vm.choice(on, kernel, cpus, deterministic, machines)
     given |= {"vary": values.parse_vary(varied), "repeat": repeat, "seed": seed}
+    given |= {"until_ci": until_ci, "repeat_max": repeat_max}
     given["with"] = values.parse_assignments("--with", parameters)
     given |= {"set": values.parse_set(settings), "kernel": kernel}
     given["cpus"] = vm.simulated_cpus(on, cpus)
@@ -83,14 +90,23 @@ def compare_verb(
         making = begin(asked, cells, opened, options.command())
         try:
             with loading([*STATISTICS, *[PAGE] * bool(report_path)]):
-                making.make_runs(vm.jobs(jobs, asked.vm), quiet)
+                _make(making, vm.jobs(jobs, asked.vm), quiet)
             return _tell(making, report_path, wish, quiet, as_json)
         except KeyboardInterrupt:
-            nr_kept, nr_cells = making.count_kept(), len(cells)
+            nr_kept, nr_cells = making.count_kept(), len(making.cells)
             kept = f"all {nr_cells}" if nr_kept == nr_cells else f"{nr_kept} of {nr_cells}"
             goes_on = f"the same command goes on from there: {options.command()}"
             print_note(f"\n{kept} runs are kept in {store}; {goes_on}")
             raise
+
+
+def _make(making: Making, jobs: int, quiet: bool) -> None:
+    if making.asked.until_ci is None:
+        making.make_runs(jobs, quiet)
+        return
+    from schedlab.experiment import until_clear
+
+    until_clear.make_runs(making, jobs, quiet)
 
 
 @contextlib.contextmanager
@@ -132,6 +148,7 @@ def _tell(
         table.print_study(answer)
         table.print_verdicts(answer.judged)
         table.print_interactivity(answer.study, answer.metrics)
+        table.print_knees(answer.study)
     if report_path:
         from schedlab.experiment import page
 

@@ -20,7 +20,7 @@ from schedlab.race.rows import heat_rows
 from schedlab.shown import print_note
 from schedlab.store.heats import HEATS, Heats
 from schedlab.store.measurements import Measurements
-from schedlab.store.runs import RUNS, RunRecord, Store
+from schedlab.store.runs import RunRecord, Store
 
 # What a spreadsheet takes for a formula, also as wide letters; and what is a number all the same.
 FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\n", "＝", "＋", "－", "＠")
@@ -89,7 +89,7 @@ def _what(kept: Store, form: str, wanted: str | None, what: str | None, suite: s
         return "runs"
     if Measurements(kept).campaigns():
         return "repetitions"
-    has_heats = kept.select(HEATS, "LIMIT 1") and not kept.select(RUNS, "LIMIT 1")
+    has_heats = kept.select(HEATS, "LIMIT 1") and not kept.rows("SELECT 1 FROM runs LIMIT 1")
     return "heats" if has_heats else "runs"
 
 

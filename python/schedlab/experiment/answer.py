@@ -7,7 +7,7 @@ from schedlab.experiment.definition import told_sets
 from schedlab.experiment.metrics import Metrics, metrics_of
 from schedlab.experiment.published import Beside, published_beside
 from schedlab.experiment.stored import title_of
-from schedlab.experiment.study import Study, study_of
+from schedlab.experiment.study import Study, rule_of, study_of
 from schedlab.experiment.verdicts import Judged, judge
 from schedlab.store.runs import RunRecord
 
@@ -39,6 +39,6 @@ class Answer:
 def answer_of(definition: Mapping, command: str, records: Sequence[RunRecord]) -> Answer:
     """The answer that runs give; ValueError if there is none. `definition` is that of an
     `Experiment`, or what a store has of it. Who types `command` makes the same runs again."""
-    study = study_of(records)
+    study = study_of(records, rule_of(definition))
     published, judged = published_beside(definition, study), judge(definition, study)
     return Answer(definition, command, study, metrics_of(study), published, judged)

@@ -28,7 +28,7 @@ from schedlab.experiment.definition import (
 )
 from schedlab.kernel import platform as kernel_platform
 from schedlab.store.runs import RunKey
-from schedlab.values import UNIT_NS, Value, numeric, parse_tunable, refuse_duplicates
+from schedlab.values import UNIT_NS, Value, numeric, of_machine, parse_tunable, refuse_duplicates
 
 # The core reads whole numbers of 64 bits.
 NUMBER_MAX = 2**63 - 1
@@ -177,7 +177,7 @@ def expand(experiment: Experiment) -> list[Cell]:
         raise ExperimentError(why, "take [sample] out, and write what to compare under [vary]")
     nr_combinations = math.prod(map(len, experiment.varied.values()))
     nr_machines = len(experiment.vm.cpus if experiment.vm else experiment.machines)
-    wanted = len(experiment.policies) * nr_machines * nr_combinations * experiment.repeats
+    wanted = len(experiment.policies) * nr_machines * nr_combinations * experiment.repeats_most
     if wanted > CELLS_MAX:
         what = f"the experiment has {wanted} runs, more than {CELLS_MAX}"
         raise ExperimentError(what, "vary fewer values, or repeat less")
@@ -235,7 +235,7 @@ class Grid(Sequence[Cell]):
 
     def __len__(self) -> int:
         nr_policies, nr_machines = len(self._asked.policies), len(self.machines)
-        return nr_machines * len(self._combinations) * nr_policies * self._asked.repeats
+        return nr_machines * len(self._combinations) * nr_policies * self._asked.repeats_most
 
     def __getitem__(self, index: int) -> Cell:
         machine, combination, choice, seed = self._at(index)
@@ -252,7 +252,7 @@ class Grid(Sequence[Cell]):
     def _at(self, index: int) -> tuple[ChosenMachine, int, PolicyChoice, int]:
         if not 0 <= index < len(self):
             raise IndexError(index)
-        index, repetition = divmod(index, self._asked.repeats)
+        index, repetition = divmod(index, self._asked.repeats_most)
         index, policy = divmod(index, len(self._asked.policies))
         machine, combination = divmod(index, len(self._combinations))
         choice = self._asked.policies[policy]
@@ -349,7 +349,9 @@ def _choose_workload(
     """The workload with these of its varied values, held against a machine's name and CPUs; without
     one, before any is looked for, against what real tasks can do."""
     on_machine = experiment.machine_parameters.get(machine[0], {}) if machine else {}
-    given = {**experiment.parameters, **on_machine} | {name: str(value) for name, value in varied}
+    said = {**experiment.parameters, **on_machine} | {name: str(value) for name, value in varied}
+    nr_cpus = machine[1] if machine else int(experiment.vm.cpus[0].split(",")[0])
+    given = {name: of_machine(text, nr_cpus) for name, text in said.items()}
     workload = _load_workload(path, given, experiment, machine)
     facts = (workload.name, str(path), workload.digest, given, dict(workload.parameters))
     return ChosenWorkload(experiment.workload, *facts, dict(varied))

@@ -17,11 +17,13 @@ from schedlab.errors import BadValue, ExperimentError, UnknownName, refuse_unkno
 from schedlab.experiment import claims, published, sampling
 from schedlab.experiment.varying import CPUS, CPUS_MAX, machine_size, tunable_of
 from schedlab.report.forms import count_text
-from schedlab.values import Table, Value, parse_values
+from schedlab.values import Table, Value, parse_percent, parse_values
 
 CELLS_MAX = 100_000
 # Runs of each policy in each scenario, where nobody says how many.
 REPEATS = 5
+# The most with --until-ci, where nobody says how many.
+REPEATS_UNTIL = 100
 # SQLite keeps signed 64-bit integers; repetition r uses seed + r.
 SEED_MAX = 2**63 - 1 - CELLS_MAX
 
@@ -65,6 +67,8 @@ class Experiment:
     `kernel` the release whose sched_ext they have; None for machines as their files have them.
     `sample` draws points from ranges of what could be varied, each of which meets the whole grid.
     `inputs` is a digest of all that results depend on besides, empty where nobody asked for it.
+    With `until_ci`, the smallest change worth a word, seeds are added where a comparison is not
+    clear, from `repeats` up to `repeat_max` runs.
     """
 
     policies: tuple[PolicyChoice, ...]
@@ -87,12 +91,20 @@ class Experiment:
     kernel: str | None = None
     sample: sampling.Sample | None = None
     inputs: str = ""
+    until_ci: float | None = None
+    repeat_max: int | None = None
+
+    @property
+    def repeats_most(self) -> int:
+        """Of each policy in each scenario, how many runs there may be."""
+        return self.repeats if self.repeat_max is None else self.repeat_max
 
     @property
     def definition(self) -> dict:
         """All of it as plain JSON values; `vm` is there only if it is not simulated, and
         `machine_parameters` and the last of them only if there are any."""
         optional = ("vm", "machine_parameters", "claims", "cpus", "kernel", "sample", "inputs")
+        optional += ("until_ci", "repeat_max")
         return {k: v for k, v in asdict(self).items() if v or k not in optional}
 
     @property
@@ -113,9 +125,9 @@ def build(options: Mapping) -> Experiment:
     maps a parameter to its values, `with` a parameter to its text, `with_machine` a machine to its
     parameters, `set` a label to its tunables. A `VmChoice` under `vm` takes the place of machines,
     of `cpus` and of `kernel`.
-    `workload`, `repeat`, `seed`, `until_ns`, `name`, `title`, `description`, `published`, `claims`
-    and `sample` are as in an `Experiment`. Raises SchedlabError if something is missing,
-    contradictory or out of range.
+    `until_ci` is a text, as in "1%". `workload`, `repeat`, `repeat_max`, `seed`, `until_ns`,
+    `name`, `title`, `description`, `published`, `claims` and `sample` are as in an `Experiment`.
+    Raises SchedlabError if something is missing, contradictory or out of range.
     """
     for key, shelf in SHELVES.items():
         if not options.get(key) and not (key == "machine" and options.get("vm")):
@@ -154,6 +166,7 @@ def build(options: Mapping) -> Experiment:
         if tunable in tunables.get(label, {}):
             what = f"tunable {name} is both varied (--vary) and fixed (--set)"
             raise ExperimentError(what, "leave out one")
+    repeats = in_range("--repeat", options.get("repeat", 1), 1, CELLS_MAX)
     as_given = ("until_ns", "name", "title", "description", "published", "claims", "vm", "sample")
     return Experiment(
         policies=policies,
@@ -162,7 +175,8 @@ def build(options: Mapping) -> Experiment:
         parameters=parameters,
         machine_parameters=of_machines,
         varied=varied,
-        repeats=in_range("--repeat", options.get("repeat", 1), 1, CELLS_MAX),
+        repeats=repeats,
+        **_until_clear(options, repeats, len(policies)),
         seed=in_range("--seed", options.get("seed", 1), 0, SEED_MAX),
         tunables=tunables,
         cpus=cpus,
@@ -182,6 +196,21 @@ def of_definition(definition: Mapping) -> Experiment:
         "sample": sample and sampling.of_definition(sample),
     }
     return Experiment(**{**definition, "published": None, "claims": (), **changed})
+
+
+def _until_clear(options: Mapping, repeats: int, nr_policies: int) -> dict:
+    until, most = options.get("until_ci"), options.get("repeat_max")
+    if until is None:
+        if most is not None:
+            why = "is how many runs --until-ci may make"
+            raise BadValue("--repeat-max", most, why, "add --until-ci 1%, or say --repeat")
+        return {}
+    if nr_policies < 2:
+        why = "adds runs until policies can be told apart, and there is one"
+        raise BadValue("--until-ci", until, why, "name two policies or more, or say --repeat")
+    most = max(REPEATS_UNTIL, repeats) if most is None else most
+    most = in_range("--repeat-max", most, repeats, CELLS_MAX)
+    return {"until_ci": parse_percent("--until-ci", until), "repeat_max": most}
 
 
 def _policy_choice(text: str) -> PolicyChoice:
@@ -277,12 +306,12 @@ def options_of(given: Mapping, path: Path) -> dict:
     table = Table(given, str(path))
     readers = {
         **dict.fromkeys(
-            ("name", "title", "description", "workload"),
+            ("name", "title", "description", "workload", "until_ci"),
             lambda table, key: table.get(key, str, "text", 'write it in "…"'),
         ),
         **dict.fromkeys(("policies", "machine"), _names),
         **dict.fromkeys(
-            ("repeat", "seed"),
+            ("repeat", "repeat_max", "seed"),
             lambda table, key: table.number(key, None, 0, SEED_MAX, whole=True),
         ),
         "cpus": lambda table, key: table.number(key, None, 1, CPUS_MAX, whole=True),

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from schedlab.experiment.metrics import PERCENTILES, Delays, Metrics, OfPolicy, Requests
 from schedlab.experiment.study import Panel, ScenarioRuns, Study, centre_of
+from schedlab.experiment.switch_costs import SwitchCost
 from schedlab.experiment.timeline_figure import timeline_figure
 from schedlab.experiment.timelines import Timelines
 from schedlab.report import figures, forms, pages
@@ -36,25 +37,23 @@ def figures_of(
     metrics: Metrics,
     looks: Looks,
     split_rows: Sequence[Mapping],
+    costs: Sequence[SwitchCost],
     timelines: Timelines | None,
     followed: "Followed | None",
 ) -> dict[str, list[tuple[Panel, Markup]] | dict | None]:
     """Every figure of the page by the name it has there: lists of panels with their figures.
 
     `looks` has one for every policy of the study; `split_rows` are the rows of the table of CPU
-    time, with `panel`, `policy` and `shares`.
+    time, with `panel`, `policy` and `shares`, `costs` those of the table of what a switch costs.
     """
     last = metrics.last
     drawn = {
         "curve_figures": makespan_figures(study, looks),
         "ratio_figures": _ratio_figures(study, looks),
         "split_figures": _split_figures(study, split_rows),
+        "cost_figures": _cost_figures(study, costs, looks),
         "ecdf_figures": _ecdf_figures(last.latencies, looks, "wake-up latency", "wake-ups"),
-        "latency_figures": _figures_of_rows(
-            last.latencies,
-            lambda row: [_point(name, row.percentiles[name]) for name in PERCENTILES],
-            lambda series: figures.delay_figure(series, looks, "percentile", "wake-up latency"),
-        ),
+        "latency_figures": _percentile_figures(last.latencies, looks),
         "latency_axis_figures": _delays_on_axis(
             study, [(row.panel, row) for row in metrics.latencies], looks, "wake-up latency"
         ),
@@ -176,6 +175,23 @@ def _split_figures(study: Study, rows: Sequence[Mapping]) -> Drawn:
         }
         if shares:
             yield panel, figures.cpu_split_figure(shares)
+
+
+def _cost_figures(study: Study, costs: Sequence[SwitchCost], looks: Looks) -> Drawn:
+    return _on_axis(
+        study,
+        [(row.panel, row) for row in costs],
+        lambda row: row.total,
+        lambda series: figures.delay_figure(series, looks, study.axis, "cost of a switch"),
+    )
+
+
+def _percentile_figures(latencies: Sequence[Delays], looks: Looks) -> Drawn:
+    return _figures_of_rows(
+        latencies,
+        lambda row: [_point(name, row.percentiles[name]) for name in PERCENTILES],
+        lambda series: figures.delay_figure(series, looks, "percentile", "wake-up latency"),
+    )
 
 
 def _ecdf_figures(delays: Sequence[Delays], looks: Looks, what: str, events: str) -> Drawn:

@@ -21,6 +21,8 @@ from schedlab.store.runs import RunKey, RunRecord, Store, StoredExperiment
 
 # How often to see whether another process has finished a run that it locked.
 OTHERS_POLL_S = 0.5
+# Runs whose places are noted together: the store is locked meanwhile, and others wait for it.
+TOGETHER = 1000
 
 
 def begin(asked: Experiment, cells: Sequence[Cell], store: Store, command: str) -> "Making":
@@ -75,12 +77,17 @@ class Making:
 
         `jobs` simulations run at a time. `quiet` leaves out progress, and notes on what takes
         long. Raises SchedlabError if a file changed meanwhile, or the store cannot be written.
+        It may be called again once there are more `cells`.
         """
-        for cell in self.cells:
+        found = {}
+        for cell in self._missing():
             if record := self.store.find(cell.key):
-                self._kept[id(cell)] = adopt(record, cell, self.asked)
-        self.store.add(*self._kept.values())
-        self.nr_reused = len(self._kept)
+                found[id(cell)] = adopt(record, cell, self.asked)
+        adopted = list(found.values())
+        for begin in range(0, len(adopted), TOGETHER):
+            self.store.add(*adopted[begin : begin + TOGETHER])
+        self._kept |= found
+        self.nr_reused += len(found)
         waiting = self._missing()
         self._weight_done = 0.0
         self._weight_all = sum(cell.workload.weight for cell in waiting)

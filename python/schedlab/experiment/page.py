@@ -8,14 +8,15 @@ import os
 from collections.abc import Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from schedlab.experiment import verdicts
+from schedlab.experiment import switch_costs, verdicts
 from schedlab.experiment.answer import Answer
 from schedlab.experiment.figures import figures_of
 from schedlab.experiment.headline import panel_sentences, told_panels
 from schedlab.experiment.metrics import PERCENTILES, Metrics, ShareErrors
 from schedlab.experiment.published import rank_text
-from schedlab.experiment.study import Study, bounded, mean
+from schedlab.experiment.study import Study, bounded, mean, rule_of
 from schedlab.experiment.timelines import Timelines
+from schedlab.experiment.until_clear import clearing_of
 from schedlab.report import figures, forms, pages
 from schedlab.report.forms import count_text, list_text, number_text, ratio_text
 from schedlab.statistics import estimates
@@ -48,6 +49,7 @@ def render(
     """The page as one HTML text; see `write`."""
     study, published = answer.study, answer.published
     looks, split_rows = figures.looks_of(study.policies), list(_split_rows(study))
+    costs = switch_costs.switch_costs(study)
     equal = told_panels(study, answer.metrics)
     return pages.render(
         "report.html",
@@ -71,9 +73,12 @@ def render(
         verdicts=[contrast.verdict for contrast in study.contrasts],
         verdict_words=list(estimates.Verdict),
         is_exact=all(makespan.n > 1 and makespan.sd == 0 for makespan in study.makespans),
-        **figures_of(study, answer.metrics, looks, split_rows, timelines, followed),
+        **figures_of(study, answer.metrics, looks, split_rows, costs, timelines, followed),
         measured_on=measured_on([*study.completed, *study.incomplete]),
         split_rows=split_rows,
+        switch_costs=costs,
+        cost_parts=[part for part in switch_costs.PARTS if any(c.parts[part].mean for c in costs)],
+        knees=list(switch_costs.knee_texts(study)),
         what_was_run=_what_was_run(study),
         cpu_parts=figures.CPU_PARTS,
         percentiles=PERCENTILES,
@@ -82,7 +87,8 @@ def render(
         ratio_form=ratio_text,
         is_time_equal=len(equal) == len(study.panels),
         confidence_percent=round(100 * estimates.CONFIDENCE),
-        threshold_percent=f"{100 * estimates.THRESHOLD:g}",
+        threshold_percent=f"{100 * rule_of(answer.definition).threshold:g}",
+        clearing=clearing_of(answer.definition, study),
     )  # fmt: skip
 
 

@@ -136,12 +136,17 @@ def _waits_and_shares(result: Mapping) -> Iterator[tuple[str, str]]:
     yield "run", _spread(result["run_ns"])
     if result["cpu_time_ns"] is not None:
         total_ns = sum(result["cpu_time_ns"].values()) or 1
-        shares = (
-            f"{name.replace('_', ' ')} {100 * share_ns / total_ns:.2f} %"
-            for name, share_ns in result["cpu_time_ns"].items()
-        )
-        yield "CPU time", ", ".join(shares)
+        yield "CPU time", _shares(result["cpu_time_ns"], total_ns)
+        # Runs of older stores do not tell.
+        if told := {name: ns for name, ns in (result.get("overhead_ns") or {}).items() if ns}:
+            yield "of which", _shares(told, total_ns)
     yield "Jain fairness", f"{result['jain_fairness']:.4f}"
+
+
+def _shares(parts_ns: Mapping[str, int], total_ns: int) -> str:
+    return ", ".join(
+        f"{name.replace('_', ' ')} {100 * ns / total_ns:.2f} %" for name, ns in parts_ns.items()
+    )
 
 
 def _recording(result: Mapping) -> str:

@@ -8,10 +8,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from schedlab.report import forms
-from schedlab.statistics import estimates
+from schedlab.statistics import estimates, stopping
 from schedlab.statistics.estimates import Contrast, Estimate, Growth, Ratio
 from schedlab.statistics.samples import by_key
 from schedlab.store.runs import RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How policies are compared: `threshold` is the smallest change worth a word. `looks` are after
+    how many runs it is looked whether a comparison is clear, empty where that is not asked."""
+
+    threshold: float = estimates.THRESHOLD
+    looks: Sequence[int] = ()
+
+
+def rule_of(definition: Mapping) -> Rule:
+    """The rule of an experiment's definition."""
+    if (threshold := definition.get("until_ci")) is None:
+        return Rule()
+    ends = definition["repeats"], definition["repeat_max"]
+    return Rule(threshold, stopping.looks_until_clear(*ends))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +120,7 @@ class Study:
         ]
 
 
-def study_of(records: Sequence[RunRecord]) -> Study:
+def study_of(records: Sequence[RunRecord], rule: Rule | None = None) -> Study:
     """Groups records, completed or not, into panels and cells and estimates each cell.
 
     Policies are shown in the order in which they first appear and compared with the first; so are
@@ -127,7 +144,7 @@ def study_of(records: Sequence[RunRecord]) -> Study:
     panels = []
     for name, by_x in groups.items():
         xs = sorted(by_x) if all(map(_is_number, by_x)) else by_x
-        cells = [_cell(x, by_x[x], policies, forms.TIME_UNITS_NS[unit]) for x in xs]
+        cells = [_cell(x, by_x[x], policies, forms.TIME_UNITS_NS[unit], rule) for x in xs]
         done = [records[0] for cell in cells for records in cell.runs.values()]
         sizes = {record.result.get("nr_cpus") for record in done}
         panel = Panel(name, sizes.pop() if len(sizes) == 1 else None, cells, {})
@@ -181,15 +198,36 @@ def _cell(
     found: Mapping[str, Sequence[RunRecord]],
     policies: Sequence[str],
     unit_ns: float,
+    rule: Rule | None,
 ) -> ScenarioRuns:
     runs = {policy: found[policy] for policy in policies if policy in found}
-    times = {
-        policy: [record.result["makespan_ns"] / unit_ns for record in records]
-        for policy, records in runs.items()
+    makespan = {
+        policy: estimates.estimate(_times(records, unit_ns)) for policy, records in runs.items()
     }
-    makespan = {policy: estimates.estimate(values) for policy, values in times.items()}
-    comparable = policies[0] in times and min(map(min, times.values())) > 0
-    return ScenarioRuns(x, runs, makespan, estimates.compare_to_first(times) if comparable else {})
+    return ScenarioRuns(x, runs, makespan, compare(runs, policies[0], rule or Rule(), unit_ns))
+
+
+def compare(
+    runs: Mapping[str, Sequence[RunRecord]], first: str, rule: Rule, unit_ns: float = 1.0
+) -> dict[str, Contrast]:
+    """The completed runs of one scenario under each policy that has any, against those under the
+    first; empty where that has none.
+
+    Where seeds were added, a policy is compared up to its own last seed: the interval is that of
+    the look at which it became clear, whatever was added for others since.
+    """
+    if first not in runs or any(min(_times(records)) <= 0 for records in runs.values()):
+        return {}
+    pairs = {}
+    for policy in (one for one in runs if one != first):
+        last = max(record.seed for record in runs[policy if rule.looks else first])
+        if known := [record for record in runs[first] if record.seed <= last]:
+            pairs[policy] = (_times(runs[policy], unit_ns), _times(known, unit_ns))
+    return estimates.compare_pairs(pairs, rule.threshold, max(1, len(rule.looks)))
+
+
+def _times(records: Sequence[RunRecord], unit_ns: float = 1.0) -> list[float]:
+    return [record.result["makespan_ns"] / unit_ns for record in records]
 
 
 def _growths(cells: Sequence[ScenarioRuns], policies: Sequence[str]) -> dict[str, Growth]:

@@ -159,7 +159,7 @@ def run_cells(
                 if wants(cell):
                     crew.begin(cell)
             for ending in crew.wait():
-                yield ending.piece, _answer(ending)
+                yield ending.piece, answer(ending)
             for cell in crew.at_work_for(SLOW_AFTER_S):
                 tell_slow(cell)
 
@@ -228,7 +228,7 @@ def refuse_fault(outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _answer(ending: Ending) -> Outcome:
+def answer(ending: Ending) -> Outcome:
     """What a worker sent back. Raises ExperimentError if it died, or for a fault of the user's."""
     if (code := ending.exit_code) is None:
         return refuse_fault(ending.answer)

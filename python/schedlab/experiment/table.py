@@ -4,20 +4,21 @@ A table has a column a policy, or a row a policy where they do not fit beside ea
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from rich import box
 from rich.markup import escape
 from rich.table import Table
 
 from schedlab.digests import attributes
-from schedlab.experiment import verdicts
+from schedlab.experiment import switch_costs, verdicts
 from schedlab.experiment.answer import Answer
 from schedlab.experiment.definition import id_of, told_sets
 from schedlab.experiment.headline import told_panels
 from schedlab.experiment.metrics import Delays, Metrics, OfPolicy
 from schedlab.experiment.published import Beside, over_first, rank_agreement_of, rank_text
 from schedlab.experiment.study import ScenarioRuns, Study, bounded
+from schedlab.experiment.until_clear import clearing_of
 from schedlab.report import tables
 from schedlab.report.forms import DASH, number_text, ratio_text, time_text
 from schedlab.shown import print_data
@@ -81,6 +82,8 @@ def print_study(answer: Answer) -> None:
         rows = {"": [row for of_panel in rows.values() for row in of_panel]}
     if rows:
         _print_by_policy(study.policies, wide, rows)
+    if clearing := clearing_of(definition, study):
+        tables.print_text(clearing.text)
     records = [*study.completed, *study.incomplete]
     platforms = measured_on(sorted(records, key=lambda record: study.policies.index(record.policy)))
     for platform, policies in platforms.items():
@@ -229,13 +232,29 @@ def print_interactivity(study: Study, metrics: Metrics) -> None:
         (metric, (row, text)) for row, metric, text in _metric_texts(metrics, is_short=True)
     )
     for metric, of_metric in texts.items():
-        rows = {}
-        cells = by_key(((row.panel.name, row.x), (row.policy, text)) for row, text in of_metric)
-        for (panel, x), of_policies in cells.items():
-            column = (f"{study.axis} = {x}", dict(of_policies))
-            rows.setdefault(panel, []).append((str(x), [column]))
-        print_data(metric)
-        _print_by_policy(study.policies, _wide_table(study.policies, rows, study.axis), rows)
+        _print_against(study, metric, of_metric)
+
+
+def _print_against(study: Study, what: str, texts: Sequence[tuple[OfPolicy, str]]) -> None:
+    """A table of a text a row, policies beside each other, against what was varied."""
+    rows: dict[str, list] = {}
+    cells = by_key(((row.panel.name, row.x), (row.policy, text)) for row, text in texts)
+    for (panel, x), of_policies in cells.items():
+        column = (f"{study.axis} = {x}", dict(of_policies))
+        rows.setdefault(panel, []).append((str(x), [column]))
+    print_data(what)
+    _print_by_policy(study.policies, _wide_table(study.policies, rows, study.axis), rows)
+
+
+def print_knees(study: Study) -> None:
+    """What a switch costs, and where it begins to cost more and why; nothing where it nowhere costs
+    much more."""
+    if texts := list(switch_costs.knee_texts(study)):
+        costs = switch_costs.switch_costs(study)
+        rows = [(row, bounded(row.total, form=time_text)) for row in costs]
+        _print_against(study, "cost of a switch: time of scheduling over switches", rows)
+        for text in texts:
+            print_data(f"{text}\n")
 
 
 def _metric_texts(metrics: Metrics, is_short: bool = False) -> Iterator[tuple[OfPolicy, str, str]]:
@@ -302,6 +321,9 @@ def answer_json(answer: Answer, records: Sequence[RunRecord], nr_reused: int) ->
             for panel in study.panels
             for policy, growth in panel.growth.items()
         ],
+        "until_ci": attributes(
+            clearing_of(answer.definition, study), "nr_runs", "nr_runs_most", "nr_looks", "open"
+        ),
         "rank_agreement": published and rank_agreement_of(published),
         "published": [
             {
@@ -315,6 +337,16 @@ def answer_json(answer: Answer, records: Sequence[RunRecord], nr_reused: int) ->
         "runs": [asdict(record) for record in records],
         "reused": nr_reused,
         **_metrics_json(answer.metrics),
+        "switch_costs": [
+            _place(row)
+            | {"total": asdict(row.total), "work": asdict(row.work)}
+            | {"parts": {name: asdict(part) for name, part in row.parts.items()}}
+            for row in switch_costs.switch_costs(study)
+        ],
+        "knees": [
+            asdict(replace(knee, panel=None)) | {"panel": knee.panel.name}
+            for knee in switch_costs.knees(study)
+        ],
         "claims": [_claim_json(claim) for claim in answer.judged],
     }
 
@@ -332,23 +364,24 @@ def _cell_json(cell: ScenarioRuns, policy: str) -> dict:
     }
 
 
-def _metrics_json(metrics: Metrics) -> dict[str, list[dict]]:
-    def place(row: OfPolicy) -> dict:
-        return {"panel": row.panel.name, "x": row.x, "policy": row.policy}
+def _place(row: OfPolicy) -> dict:
+    return {"panel": row.panel.name, "x": row.x, "policy": row.policy}
 
+
+def _metrics_json(metrics: Metrics) -> dict[str, list[dict]]:
     def percentiles(delays: Delays) -> dict[str, dict]:
         return {name: asdict(one) for name, one in delays.percentiles.items()}
 
-    latencies = [place(row) | {"percentiles": percentiles(row)} for row in metrics.latencies]
+    latencies = [_place(row) | {"percentiles": percentiles(row)} for row in metrics.latencies]
     requests = [
-        place(row)
+        _place(row)
         | {"name": row.name, "deadlines": row.deadlines and asdict(row.deadlines)}
         | {"missed": row.missed and asdict(row.missed)}
         | {"response": row.delays and percentiles(row.delays)}
         for row in metrics.requests
     ]
     shares = [
-        place(row)
+        _place(row)
         | {"largest_error": asdict(row.largest), "mean_error": asdict(row.mean)}
         | {"shares": [asdict(share) for share in row.shares]}
         for row in metrics.shares

@@ -13,7 +13,7 @@ from schedlab.nice import weight_of
 DIGEST_DIGITS = 16
 EVIDENCE_CHARACTERS_MAX = 64 * 1024
 # What only simulations tell.
-SIMULATED = ("events", "ticks", "interrupts", "cpu_time_ns")
+SIMULATED = ("events", "ticks", "interrupts", "cpu_time_ns", "overhead_ns")
 # How far a recording can be relied on.
 RELIABILITY = ("lost", "others_ns", "idle_while_waiting_ns")
 # Of a policy that the verifier took, and that said itself that it cannot begin.

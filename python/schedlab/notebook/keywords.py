@@ -21,8 +21,9 @@ Asked = TypeVar("Asked", bound=Callable)
 Path_ = str | Path
 # Options of the command line, and those whose keyword here has another name.
 OPTION = re.compile(
-    r"--(with |set|vary|repeat|seeds?|cpus|kernel|store|jobs|orders|only|until-ci|boots|label|again"
-    r"|policies|dask|limit|size|memory|queue|trace|suite|workload|structure|keys|loops|rounds)\b"
+    r"--(with |set|vary|repeat-max|repeat|seeds?|cpus|kernel|store|jobs|orders|only|until-ci|boots"
+    r"|label|again|policies|dask|limit|size|memory|queue|trace|suite|workload|structure|keys|loops"
+    r"|rounds)\b"
 )
 # What would not be plain if only the names of options were replaced.
 PLAIN = [
@@ -41,7 +42,8 @@ PLAIN = [
         (r"name another file with --store", "name another file: store=PATH"),
     )
 ]
-KEYWORDS = {"with ": "", "set": "tunables", "jobs": "processes", "until-ci": "until"}
+KEYWORDS = {"with ": "", "set": "tunables", "jobs": "processes"}
+KEYWORDS |= {"until-ci": "until", "repeat-max": "repeat_max"}
 
 
 def ours(function: Asked) -> Asked:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab import catalogue, values
 from schedlab.errors import BadValue, refuse_unknown
-from schedlab.experiment import conformance, definition, making, run_table
+from schedlab.experiment import conformance, definition, making, run_table, until_clear
 from schedlab.experiment import vm as machines_of_vm
 from schedlab.experiment.cells import expand
 from schedlab.experiment.definition import REPEATS, Experiment, VmChoice
@@ -147,6 +147,8 @@ def compare(
     *,
     vary: Mapping[str, Iterable[Any]] | None = None,
     repeat: int = REPEATS,
+    until: str | None = None,
+    repeat_max: int | None = None,
     seed: int = 1,
     tunables: Mapping[str, Tunables] | None = None,
     store: Path_ = DEFAULT_PATH,
@@ -164,6 +166,8 @@ def compare(
     vary: parameter of the workload, "POLICY.TUNABLE", or "cpus" for the size of the machines -> its
         values, as in {"groups": range(25, 101, 25)}
     repeat, seed: runs of each policy in each scenario, with seeds `seed`, `seed` + 1 …
+    until: a percentage, as in "1%": add seeds where a policy is not clearly faster, slower or the
+        same as the first by so much, up to `repeat_max` (100) runs, and none where it is
     tunables: policy's label -> tunable -> value
     store: keeps every finished run; runs that are in it are not made again
     processes: runs at a time; by default one a CPU, and one in virtual machines that do not count
@@ -188,6 +192,7 @@ def compare(
         if on and value is not None:
             raise BadValue(name, value, "is for simulated machines", f"give vm({name}=…)")
     given |= {"repeat": repeat, "seed": seed, "cpus": _plain(cpus), "kernel": kernel}
+    given |= {"until_ci": until, "repeat_max": _plain(repeat_max)}
     asked = _asked(given)
     labelled = [f"{choice.label}={choice.policy}" for choice in asked.policies]
     return Question(asked, labelled, _options(asked)).run(store, processes, progress)
@@ -213,10 +218,13 @@ class Question:
         with Store(path) as kept:
             made = making.begin(asked, cells, kept, command)
             try:
-                made.make_runs(jobs, quiet=not progress)
+                if asked.until_ci is None:
+                    made.make_runs(jobs, quiet=not progress)
+                else:
+                    until_clear.make_runs(made, jobs, quiet=not progress)
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(
-                    f"{made.count_kept()} of {len(cells)} runs are kept in {path};"
+                    f"{made.count_kept()} of {len(made.cells)} runs are kept in {path};"
                     " the same call goes on from there"
                 ) from None
         if progress:
@@ -253,6 +261,8 @@ def _options(asked: Experiment) -> dict[str, Any]:
             for name, value in of.items()
         ],
         "--repeat": asked.repeats,
+        "--until-ci": asked.until_ci and f"{100 * asked.until_ci:g}%",
+        "--repeat-max": asked.repeat_max,
         "--seed": asked.seed,
     }
 
@@ -284,6 +294,7 @@ def _asked(given: Mapping[str, Any]) -> Experiment:
             "with": _texts(given["with"]),
             "set": settings,
             "repeat": _plain(given.get("repeat", 1)),
+            **{name: given.get(name) for name in ("until_ci", "repeat_max")},
             "seed": _plain(given["seed"]),
             "cpus": given.get("cpus"),
             "kernel": given.get("kernel"),

@@ -32,6 +32,10 @@ MARKED_SHARES = (0.5, 0.9, 0.99)
 # Times that a narrow screen has room for below a distribution; the grid shows those between.
 TICK_LABELS_MAX = 5
 
+# Where the largest x is so many times the smallest, equal factors are equally far apart.
+LOG_X_FROM = 64
+X_TICKS_MAX = 8
+
 _MARGIN = {"l": 80, "t": 12, "b": 46}
 _LABEL_GAP_PX = 16
 _DOTS_SPREAD = 0.6
@@ -358,14 +362,20 @@ def _lines(series: Series, looks: Looks, x_title: str, y_title: str) -> go.Figur
     figure = _laid_out(layout(x_title, y_title, label_margin(series)))
     xs = [point.x for points in series.values() for point in points]
     categories = any(isinstance(x, str) for x in xs)
+    low, high = (0, 0) if categories else (min(xs), max(xs))
     if categories:
         figure.update_xaxes(type="category", showgrid=False)
+    elif 0 < low <= high / LOG_X_FROM:
+        ends, pad = np.log10([low, high]), 0.02 * np.log10(high / low)
+        ticks = sorted(set(xs))
+        ticks = ticks[:: -(-len(ticks) // X_TICKS_MAX)]
+        figure.update_xaxes(type="log", range=[ends[0] - pad, ends[1] + pad], showgrid=False,
+                            tickvals=ticks, ticktext=[f"{tick:,g}" for tick in ticks])  # fmt: skip
     else:
-        low, high = min(xs), max(xs)
         start = 0.0 if 0 <= low <= high / 4 else low - 0.04 * (high - low)
         figure.update_xaxes(range=[start, high + 0.03 * (high - start)], showgrid=False)
-        for name, points in series.items():
-            _draw_band(figure, points, looks[name])
+    for name, points in series.items() if not categories else ():
+        _draw_band(figure, points, looks[name])
     for name, points in series.items():
         look = looks[name]
         # By the place in the report, so that a policy keeps it in every figure.

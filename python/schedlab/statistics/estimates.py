@@ -194,8 +194,12 @@ def percent_estimate(counts: ArrayLike, totals: ArrayLike) -> Estimate:
     return replace(found, low=min(found.mean, low), high=max(found.mean, high))
 
 
-def ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
+def ratio(a: ArrayLike, b: ArrayLike, looks: int = 1) -> Ratio:
     """How many times b the values of a are, by Welch's t test on logarithms; both in one unit.
+
+    Who looks again after more runs, and stops at what is seen, says how many `looks` there may be:
+    each has its share of the error (Bonferroni's bound), so that all intervals together hold the
+    truth as one would.
 
     A sample whose logarithms are equal to rounding counts as known exactly: with one such sample
     the test is the one-sample t test of the other, with two the ratio has no uncertainty.
@@ -215,7 +219,7 @@ def ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
         test = scipy.stats.ttest_1samp(differences, 0.0)
     else:
         test = scipy.stats.ttest_ind(log_a, log_b, equal_var=False)
-    return bounded_ratio(sizes, centre, test.confidence_interval, test.df, test.pvalue)
+    return bounded_ratio(sizes, centre, test.confidence_interval, test.df, test.pvalue, looks)
 
 
 def paired_ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
@@ -311,15 +315,23 @@ def benjamini_hochberg(p_values: Sequence[float]) -> Sequence[float]:
 
 
 def compare_to_first(samples: Mapping[str, ArrayLike]) -> dict[str, Contrast]:
-    """Each other sample of one cell, times in one unit, against the first, in order, with p values
-    adjusted by Holm's method. The family is the cell: the policies that ran one scenario. Tables
-    and plots use nothing else, so terminal and report cannot disagree about a verdict.
-    """
+    """Each other sample of one cell, times in one unit, against the first; see `compare_pairs`."""
     names = list(samples)
-    ratios = {name: ratio(samples[name], samples[names[0]]) for name in names[1:]}
+    return compare_pairs({name: (samples[name], samples[names[0]]) for name in names[1:]})
+
+
+def compare_pairs(
+    pairs: Mapping[str, tuple[ArrayLike, ArrayLike]], threshold: float = THRESHOLD, looks: int = 1
+) -> dict[str, Contrast]:
+    """Samples of one cell, times in one unit, each against what it is compared with, in order, with
+    p values adjusted by Holm's method. The family is the cell: the policies that ran one scenario.
+    Tables and plots use nothing else, so terminal and report cannot disagree about a verdict.
+    `threshold` is as in `verdict`, `looks` as in `ratio`.
+    """
+    ratios = {name: ratio(*pair, looks) for name, pair in pairs.items()}
     p_values = adjusted([one.p_value for one in ratios.values()], holm)
     return {
-        name: Contrast(ratio, p_value, verdict(ratio, p_value))
+        name: Contrast(ratio, p_value, verdict(ratio, p_value, threshold))
         for (name, ratio), p_value in zip(ratios.items(), p_values, strict=True)
     }
 
@@ -380,16 +392,20 @@ def bounded_ratio(
     interval: Callable[[float], Sequence[float]],
     degrees: float,
     p_value: float | None,
+    looks: int = 1,
 ) -> Ratio:
     """A ratio by a test on logarithms, of `sizes` runs of a and b; `centre` is the ratio itself.
-    `interval` gives the bounds of its logarithm by their confidence, with `degrees` of freedom."""
+    `interval` gives the bounds of its logarithm by their confidence, with `degrees` of freedom;
+    `looks` is as in `ratio`."""
     low, high = interval(CONFIDENCE)
+    levels = (CONFIDENCE, EQUIVALENCE_CONFIDENCE)
+    of_all = [interval(one + (1 - one) * (1 - 1 / looks)) for one in levels]
     return Ratio(
         *sizes,
         centre,
-        *np.exp([low, high]).tolist(),
-        None if p_value is None else min(1.0, float(p_value)),
-        *np.exp(interval(EQUIVALENCE_CONFIDENCE)).tolist(),
+        *np.exp(of_all[0]).tolist(),
+        None if p_value is None else min(1.0, looks * float(p_value)),
+        *np.exp(of_all[1]).tolist(),
         float((high - low) / 2 / student_quantile(degrees)),
     )
 

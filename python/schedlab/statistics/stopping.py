@@ -1,8 +1,8 @@
 """When to stop measuring, by a rule that is not swayed by what is found.
 
-Stopping at the first "significant" difference finds differences where there are none; stopping
-when an interval is narrow enough, whatever it says, does not. Each look gets its share of the 5 %
-that may go wrong (Bonferroni's bound), so that the last interval holds its 95 %.
+Stopping at the first "significant" difference finds differences where there are none. So each look
+gets its share of the 5 % that may go wrong (Bonferroni's bound): the last interval holds its 95 %,
+also where one stops because of what it says.
 
 Values are positive and finite; a target is half the relative width of the interval of their mean
 logarithm, 0.01 is 1 % either way; `runs_max` is how many runs there may be, and so how many looks.
@@ -15,9 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from schedlab.statistics.estimates import CONFIDENCE
+from schedlab.statistics.estimates import CONFIDENCE, RUNS_FOR_INTERVAL_MIN
 from schedlab.statistics.samples import Sample, positive
 
+# Runs until the first look, and between two, where a width is asked for.
 RUNS_MIN = 10
 LOOK_EVERY = 5
 # Beyond this a number of runs is told as "more than".
@@ -38,6 +39,15 @@ class Width:
 def looks(runs_max: int) -> list[int]:
     """After how many runs the width is looked at."""
     return [*range(RUNS_MIN, runs_max, LOOK_EVERY), runs_max]
+
+
+def looks_until_clear(first: int, most: int) -> list[int]:
+    """After how many runs it is looked whether a comparison is clear: at `first`, but not before
+    there is an interval, and each time after half as many again, which are few looks."""
+    numbers = [min(max(first, RUNS_FOR_INTERVAL_MIN), most)]
+    while numbers[-1] < most:
+        numbers.append(min(numbers[-1] + math.ceil(numbers[-1] / 2), most))
+    return numbers
 
 
 def width(values: Sequence[float], target: float, runs_max: int) -> Width:

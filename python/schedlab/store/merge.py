@@ -8,11 +8,12 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from schedlab.errors import DigestMismatch
+from schedlab.errors import DamagedRow, DigestMismatch
+from schedlab.store import parts
 from schedlab.store.heats import HEATS
 from schedlab.store.measurements import CAMPAIGNS, FAILED_BEFORE, OK, REPETITIONS, SURROUNDINGS
-from schedlab.store.rows import Taken
-from schedlab.store.runs import EXACT_BACKENDS, EXPERIMENTS, PLACES, RUNS, RunKey, Store
+from schedlab.store.rows import NEVER, Taken
+from schedlab.store.runs import DIED_HERE, EXPERIMENTS, PLACES, Store, differ
 
 SAME_SURROUNDINGS = ("campaign", "captured_at", "facts")
 
@@ -30,44 +31,51 @@ def merge(store: Store, other: Path, tell: Callable[[str], None]) -> dict[str, T
         store.attached(source),
         store.transaction() as database,
     ):
-        unsound = source.unsound()
-        sound = f"id NOT IN ({', '.join(map(str, unsound))})"
-        _refuse_mismatch(database, store.path, other, sound)
-        # A run that died here, with no result, gives way to one that did not.
-        died = "mine.result_digest = '' AND excluded.result_digest <> ''"
+        unsound: list[DamagedRow] = []
         taken = {
-            "runs": RUNS.take(database, died, f"WHERE theirs.{sound}"),
+            "runs": _runs(database, store.path, source, unsound.append),
             "experiments": EXPERIMENTS.take(database),
         }
-        runs = (
-            "JOIN there.runs AS run ON run.id = theirs.run"
-            f" JOIN main.runs AS here ON {_same('run')} WHERE run.{sound}"
-        )
-        PLACES.take(database, rest=runs, instead={"run": "here.id"})
+        here = "JOIN temp.numbers AS run ON run.there = theirs.run"
+        PLACES.take(database, rest=here, instead={"run": "run.here"})
+        database.execute("DROP TABLE temp.numbers")
         if source.has(HEATS):
             # As when it is raced again.
             taken["heats"] = HEATS.take(database, "excluded.raced_at > mine.raced_at")
         if source.has(CAMPAIGNS):
             taken |= _measurements(database)
-    for error in unsound.values():
+    for error in unsound:
         tell(f"note: left out: {error}")
     return taken
 
 
-def _refuse_mismatch(database: sqlite3.Connection, here: Path, other: Path, sound: str) -> None:
-    marks = ", ".join("?" for _ in EXACT_BACKENDS)
-    run = database.execute(
-        f"SELECT run.* FROM there.runs AS run JOIN main.runs AS here ON {_same('run')}"
-        f" WHERE run.{sound} AND run.result_digest <> '' AND here.result_digest <> ''"
-        f" AND run.result_digest <> here.result_digest AND run.backend IN ({marks}) LIMIT 1",
-        EXACT_BACKENDS,
-    ).fetchone()
-    if run is not None:
-        raise DigestMismatch(
-            f"{run['policy_name']} with {run['workload']} on {run['machine']}, seed {run['seed']},"
-            f" gave another result in {other} than in {here}",
-            f"one of the machines is faulty, or a store damaged: {run['replay']}",
-        )
+def _runs(
+    database: sqlite3.Connection, here: Path, source: Store, leave_out: Callable[[DamagedRow], None]
+) -> Taken:
+    """Takes the runs, and leaves the number here of each in the table `numbers`."""
+    database.execute("CREATE TEMP TABLE numbers (there INTEGER PRIMARY KEY, here INTEGER)")
+    nr_rows = nr_new = 0
+    for row, error in source.wholes():
+        nr_rows += 1
+        if error is not None:
+            leave_out(error)
+            continue
+        whole = {**parts.WHOLE.since, **dict(row)}
+        mine = parts.find(database, whole)
+        if mine and differ(whole["backend"], whole["result_digest"], mine):
+            raise DigestMismatch(
+                f"{whole['policy_name']} with {whole['workload']} on {whole['machine']}, seed"
+                f" {whole['seed']}, gave another result in {source.path} than in {here}",
+                f"one of the machines is faulty, or a store damaged: {whole['replay']}",
+            )
+        number = mine["id"] if mine else parts.put(database, whole, NEVER)
+        # A run that died here, with no result, gives way to one that did not.
+        is_better = mine and not mine["result_digest"] and whole["result_digest"]
+        if is_better:
+            parts.put(database, whole, DIED_HERE)
+        nr_new += not mine or bool(is_better)
+        database.execute("INSERT INTO temp.numbers VALUES (?, ?)", (row["id"], number))
+    return Taken(nr_rows, nr_new)
 
 
 def _measurements(database: sqlite3.Connection) -> dict[str, Taken]:
@@ -83,6 +91,6 @@ def _measurements(database: sqlite3.Connection) -> dict[str, Taken]:
     return taken
 
 
-def _same(row: str, columns: Sequence[str] = RunKey._fields) -> str:
+def _same(row: str, columns: Sequence[str]) -> str:
     """That the row of this name is the same as `here`."""
     return " AND ".join(f"here.{column} = {row}.{column}" for column in columns)

@@ -1,9 +1,9 @@
 """Keeps every finished repetition, with all that is needed to run it again, in one SQLite file.
 
-What decides a result (`RunKey`) is unique: the same run is never kept twice. Three tables: `runs`
-(what ran and what came of it), `experiments` (the questions asked), and `experiment_runs` (which
-run fills which place of which experiment, so that experiments share runs, and a run of an edited
-policy takes the place of the old one without deleting it). `heats` and `measurements` add theirs.
+What decides a result (`RunKey`) is unique: the same run is never kept twice. Runs are in the tables
+of `parts`. `experiments` has the questions asked, and `experiment_runs` which run fills which place
+of which experiment, so that experiments share runs, and a run of an edited policy takes the place
+of the old one without deleting it. `heats` and `measurements` add theirs.
 """
 
 import contextlib
@@ -18,14 +18,14 @@ from typing import Any, NamedTuple, get_type_hints
 from schedlab import user_file
 from schedlab.digests import canonical_json
 from schedlab.errors import DamagedRow, DigestMismatch, StoreError
-from schedlab.store import faults
+from schedlab.store import faults, parts
 from schedlab.store.rows import ALWAYS, NEVER, Table
 
 DEFAULT_PATH = Path("schedlab.db")
 # "schd" in ASCII: tells our files from other programs' SQLite files.
 APPLICATION_ID = 0x73636864
-# Format 2 came with the column `platform` of runs, format 3 with `seal`.
-SCHEMA_VERSION = 3
+# Format 2 came with the column `platform` of runs, format 3 with `seal`, format 4 with `parts`.
+SCHEMA_VERSION = 4
 # How long to wait for another process where SQLite does not wait by itself.
 AGAIN_S = 0.01
 # In these, equal runs give equal digests; elsewhere a run is a measurement, and the first is kept.
@@ -100,19 +100,6 @@ class StoredExperiment:
     asked_at: str
 
 
-RUNS = Table(
-    "runs",
-    {
-        "policy_name": str, "policy_source": str, "policy_source_digest": str, "tunables": dict,
-        "machine": str, "machine_digest": str, "workload": str, "workload_digest": str,
-        "parameters": dict, "seed": int, "until_ns": int, "backend": str, "version": str,
-        "started_at": str, "wall_ns": int, "platform": dict | None, "replay": str, "status": str,
-        "result": dict, "result_digest": str, "seal": str,
-    },
-    unique=RunKey._fields,
-    numbered=True,
-    since={"platform": "null", "seal": ""},
-)  # fmt: skip
 EXPERIMENTS = Table("experiments", get_type_hints(StoredExperiment), unique=("id",))
 # Which run fills which place of which experiment.
 PLACES = Table(
@@ -123,12 +110,18 @@ PLACES = Table(
     },
     unique=("experiment", "policy", "machine", "varied", "seed"),
 )  # fmt: skip
-# What the seal of a run is over, in this order.
-SEALED_COLUMNS = RUNS.columns[:-1]
 # What a record has besides its manifest.
 _NOT_IN_MANIFEST = {"machine", "workload", "seed", "status", "result", "result_digest", "seal"}
+# A run whose process died gives way to its next try.
+DIED_HERE = "mine.result_digest = ''"
 # A run without the place that it fills in an experiment.
 _RUN_ALONE = "*, NULL AS label, '{}' AS varied, NULL AS experiment"
+
+
+def differ(backend: str, digest: str, there: sqlite3.Row) -> bool:
+    """Whether a run has another digest than the same run `there`, although both must repeat."""
+    different = digest != there["result_digest"] and "" not in (digest, there["result_digest"])
+    return different and backend in EXACT_BACKENDS
 
 
 def measured_on(records: Sequence[RunRecord]) -> dict[str, list[str]]:
@@ -172,18 +165,19 @@ class Store(contextlib.ExitStack):
         no digest: it is kept to be seen, and replaced when the run is tried again. Where the same
         run is there with another digest, nothing is added, and DigestMismatch raised.
         """
+        with faults.named_errors(self.path):
+            # Others may write meanwhile: packing takes longer than writing.
+            wholes = [self._whole(record) for record in records]
         with self.transaction() as database:
-            for record in records:
-                self._refuse_mismatch(record)
-                row = {**record.manifest, **vars(record), "result_digest": record.digest}
-                run = RUNS.encoded(row)
-                run["seal"] = faults.seal(list(run.values()))
-                RUNS.put(database, run, "mine.result_digest = ''")
-                if row.get("experiment") is not None:
-                    row["run"] = self._row(record.key, "id")["id"]
+            for record, whole in zip(records, wholes, strict=True):
+                there = self._there(record)
+                number = there["id"] if there else parts.put(database, whole, NEVER)
+                if there and whole and not there["result_digest"]:
+                    parts.put(database, whole, DIED_HERE)
+                if (experiment := record.manifest.get("experiment")) is not None:
                     # In the order in which they were varied.
-                    row["varied"] = json.dumps(record.varied)
-                    PLACES.put(database, PLACES.encoded(row), ALWAYS)
+                    row = {**vars(record), "varied": json.dumps(record.varied), "run": number}
+                    PLACES.put(database, PLACES.encoded(row | {"experiment": experiment}), ALWAYS)
 
     def put(self, table: Table, row: Mapping[str, Any], gives_way: str = NEVER) -> int:
         """Commits a row; see `Table.put`."""
@@ -196,7 +190,9 @@ class Store(contextlib.ExitStack):
 
     def find(self, key: RunKey) -> RunRecord | None:
         """The finished run with this key; None if it was never done, or its process died."""
-        row = self._row(key, _RUN_ALONE)
+        where = " AND ".join(f"{field} = ?" for field in RunKey._fields)
+        rows = self.rows(f"SELECT {_RUN_ALONE} FROM {parts.VIEW} WHERE {where}", *key)
+        row = rows[0] if rows else None
         return self._record(row) if row is not None and row["result_digest"] else None
 
     def is_filled(
@@ -236,27 +232,28 @@ class Store(contextlib.ExitStack):
         `experiment` is an id. Without it, a run bears the label and varied values of the latest
         experiment it is in, and the policy's name if it is in none.
         """
-        columns = "runs.*, place.policy AS label, ifnull(place.varied, '{}') AS varied, experiment"
+        columns = "whole.*, place.policy AS label, ifnull(place.varied, '{}') AS varied, experiment"
         latest = "SELECT *, max(rowid) FROM experiment_runs GROUP BY run"
-        places = f"LEFT JOIN ({latest}) AS place ON place.run = runs.id ORDER BY runs.id"
+        places = f"LEFT JOIN ({latest}) AS place ON place.run = whole.id ORDER BY whole.id"
         if experiment is not None:
             where = "place.experiment = ? ORDER BY place.rowid"
-            places = f"JOIN experiment_runs AS place ON place.run = runs.id WHERE {where}"
+            places = f"JOIN experiment_runs AS place ON place.run = whole.id WHERE {where}"
         values = () if experiment is None else (experiment,)
         with faults.named_errors(self.path):
-            rows = self._database.execute(f"SELECT {columns} FROM runs {places}", values)
+            query = f"SELECT {columns} FROM {parts.VIEW} AS whole {places}"
+            rows = self._database.execute(query, values)
             return [self._record(row) for row in rows]
 
-    def unsound(self) -> dict[int, DamagedRow]:
-        """Runs that are not what was kept, by their number here, each with why."""
-        errors = {}
+    def wholes(self) -> Iterator[tuple[sqlite3.Row, DamagedRow | None]]:
+        """Every run as its row is, with why it is not what was kept, if it is not."""
         with faults.named_errors(self.path):
-            for row in self._database.execute(f"SELECT {_RUN_ALONE} FROM runs ORDER BY id"):
+            for row in self._database.execute(f"SELECT {_RUN_ALONE} FROM {parts.VIEW} ORDER BY id"):
+                error = None
                 try:
                     self._record(row)
-                except DamagedRow as error:
-                    errors[row["id"]] = error
-        return errors
+                except DamagedRow as damaged:
+                    error = damaged
+                yield row, error
 
     def make_tables(self, *tables: Table) -> None:
         """Makes further tables where the store has none yet, unless it is only read."""
@@ -331,9 +328,11 @@ class Store(contextlib.ExitStack):
                 "use the schedlab that made it, or start a new store with --store",
             )
         if self.is_read_only:
+            parts.view(self._database)
             return
         if is_new or version < SCHEMA_VERSION:
             self._bring_up_to_date()
+        parts.view(self._database)
         self._write_ahead()
         # A run is worth seconds to hours, a sync milliseconds: FULL makes a commit survive
         # even a power cut, which NORMAL does not in WAL mode.
@@ -354,32 +353,36 @@ class Store(contextlib.ExitStack):
             time.sleep(AGAIN_S)
 
     def _bring_up_to_date(self) -> None:
-        """Adds what a new file or an older format lacks; runs that are there stay without a seal.
+        """Adds what a new file or an older format lacks; runs that had no seal stay without.
         A sweep started at the same moment may be faster: it makes the same."""
         with self.transaction() as database:
-            for table in (RUNS, EXPERIMENTS, PLACES):
+            version = database.execute("PRAGMA user_version").fetchone()[0]
+            if 0 < version < 4:
+                parts.take_apart(database)
+            parts.make_tables(database)
+            for table in (EXPERIMENTS, PLACES):
                 database.execute(table.create)
-            known = {row["name"] for row in database.execute("PRAGMA table_info(runs)")}
-            for column in RUNS.since.keys() - known:
-                database.execute(f"ALTER TABLE runs ADD COLUMN {RUNS.definitions[column]}")
             database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
-    def _row(self, key: RunKey, columns: str) -> sqlite3.Row | None:
-        where = " AND ".join(f"{field} = ?" for field in RunKey._fields)
-        rows = self.rows(f"SELECT {columns} FROM runs WHERE {where}", *key)
-        return rows[0] if rows else None
+    def _whole(self, record: RunRecord) -> dict[str, Any] | None:
+        """What is to be kept of a run; None if a finished one is there."""
+        there = parts.find(self._database, record.key._asdict())
+        if there is not None and there["result_digest"]:
+            return None
+        return parts.sealed({**record.manifest, **vars(record), "result_digest": record.digest})
 
-    def _refuse_mismatch(self, record: RunRecord) -> None:
-        row = self._row(record.key, "result_digest, started_at, replay")
-        if record.manifest["backend"] not in EXACT_BACKENDS or row is None:
-            return
-        if "" in (record.digest, row["result_digest"]) or record.digest == row["result_digest"]:
-            return
+    def _there(self, record: RunRecord) -> sqlite3.Row | None:
+        """Number and digest of the same run, if it is there; refuses it with another digest."""
+        row = parts.find(self._database, record.key._asdict())
+        if row is None or not differ(record.manifest["backend"], record.digest, row):
+            return row
+        [first] = self.rows(f"SELECT * FROM {parts.VIEW} WHERE id = ?", row["id"])
         raise DigestMismatch(
             f"{record.policy} with {record.workload} on {record.machine}, seed {record.seed}, gave"
-            f" digest {record.digest}, but {row['result_digest']} at {row['started_at']} according"
-            f" to store {self.path}: a simulation must repeat exactly (replay: {row['replay']})",
+            f" digest {record.digest}, but {row['result_digest']} at {first['started_at']}"
+            f" according to store {self.path}: a simulation must repeat exactly"
+            f" (replay: {first['replay']})",
             "please report this as a bug of schedlab; to go on without it, start a new store with"
             " --store",
         )
@@ -389,16 +392,20 @@ class Store(contextlib.ExitStack):
         label = row["label"] or row["policy_name"]
         what = f"{label} with {row['workload']} on {row['machine']}, seed {row['seed']}"
         name = f"run {row['id']} ({what})"
-        whole = {**RUNS.since, **dict(row)}
-        sealed = whole["seal"] and faults.seal([whole.get(column) for column in SEALED_COLUMNS])
+        whole = {**parts.WHOLE.since, **dict(row)}
+        try:
+            whole["result"] = parts.unpack(whole.get("result"))
+        except ValueError as error:
+            raise faults.damaged(self.path, name, f"its result: {error}") from error
+        sealed = whole["seal"] and faults.seal([whole.get(of) for of in parts.SEALED_COLUMNS])
         if whole["seal"] != sealed:
             why = "its seal does not match, so something in it was changed"
             raise faults.damaged(self.path, name, why)
-        values = RUNS.decoded(self.path, row, name)
+        values = parts.WHOLE.decoded(self.path, whole, name)
         has_makespan = isinstance(values["result"].get("makespan_ns"), int)
         if row["status"] == "completed" and not has_makespan:
             raise faults.damaged(self.path, name, "its result has no makespan_ns")
-        names = [*RUNS.columns, "experiment"]
+        names = [*parts.WHOLE.columns, "experiment"]
         return RunRecord(
             policy=label,
             varied=faults.decode(self.path, name, "varied", row["varied"]),

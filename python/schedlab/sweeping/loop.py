@@ -53,6 +53,9 @@ def begin(asked: Experiment, store: Store, command: str) -> "Sweep":
     if asked.vm or asked.published or asked.claims:
         why = "a sweep is of simulations, without published times and claims"
         raise ExperimentError(why, "`schedlab compare --experiment` takes this experiment")
+    if asked.until_ci is not None:
+        hint = "take until_ci out, and write in repeat how many runs to make"
+        raise ExperimentError("only `schedlab compare` adds runs until_ci", hint)
     grid = Grid(asked)
     if len(grid) > RUNS_MAX:
         what = f"the sweep has {len(grid):,} runs, more than {RUNS_MAX:,}"

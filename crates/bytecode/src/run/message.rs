@@ -67,7 +67,7 @@ impl<H: Host> Run<'_, H> {
             };
             specification.pad(shown, &mut message);
         }
-        self.count(message.len() as u64);
+        self.count(message.len() as u64)?;
         message.truncate(MESSAGE_MAX - 1);
         Ok(Some(String::from_utf8_lossy(&message).into_owned()))
     }
@@ -108,7 +108,7 @@ impl<H: Host> Run<'_, H> {
                 byte => text.extend_from_slice(byte),
             }
         }
-        self.count(text.len() as u64);
+        self.count(text.len() as u64)?;
         Ok(text)
     }
 

@@ -95,7 +95,7 @@ impl Loaded {
     pub fn linked(object: Object, roots: &[usize], world: &World) -> Result<Loaded, String> {
         let room = |read_only: bool| {
             let data = object.data.iter().filter(|data| data.read_only == read_only);
-            data.map(|data| data.bytes.len() + 16).sum::<usize>() + ROOM
+            data.map(|data| data.len + 16).sum::<usize>() + ROOM
         };
         if room(true) + room(false) > DATA_MAX {
             return Err("too large for a test".into());
@@ -165,13 +165,12 @@ impl Loaded {
 }
 
 fn placed(memory: &mut Memory, data: &Data) -> Result<u64, Full> {
-    let bytes = data.bytes.len();
     let address = if data.read_only {
-        memory.add_read_only(bytes, 16)?
+        memory.add_read_only(data.len, 16)?
     } else {
-        memory.add_writable(bytes, 16)?
+        memory.add_writable(data.len, 16)?
     };
-    let place = memory.bytes_mut(address, bytes as u64).expect("just added");
+    let place = memory.bytes_mut(address, data.bytes.len() as u64).expect("just added");
     place.copy_from_slice(&data.bytes);
     Ok(address)
 }

@@ -50,7 +50,7 @@ pub(super) fn prepare(
         }
     }
     for data in &plan.object.data {
-        let (name, bytes) = (&data.name, data.bytes.len() as u32);
+        let (name, bytes) = (&data.name, data.len as u32);
         let map = opened.maps_mut().find(|map| holds_section(map.name(), name));
         if let Some(mut map) = map.filter(|map| map.value_size() != bytes) {
             let said =

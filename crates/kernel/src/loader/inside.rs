@@ -89,7 +89,7 @@ impl Inside {
         let maps = object.maps.iter().map(handle).collect();
         let begin = |data: &bytecode::Data| {
             if data.is_of_arena() {
-                return in_arena(&object, data.bytes.len() as u64);
+                return in_arena(&object, data.len as u64);
             }
             let mut all = origin.sections.iter();
             all.find(|(map, _)| holds_section(map, &data.name)).map(|&(_, begin)| begin)

@@ -7,13 +7,13 @@ use toml::{Table, Value};
 
 use super::topology::{Scope, Topology};
 pub use super::values::Piece;
-use super::values::{Filling, Place};
+use super::values::{Filling, Place, shown};
 use super::{known_keys, members};
 use crate::error::unknown_hint;
 use crate::table::TYPES;
 
-/// Bytes of all entries and calls of a file, with what they take beside their values.
-const ENTRIES_BYTES_MAX: usize = 1 << 26;
+/// Bytes of all that a file says of variables, maps and calls, with what it takes beside values.
+const SAID_BYTES_MAX: usize = 1 << 26;
 /// Bytes of a section of variables that has grown. It is as much as an object may have of all.
 const SECTION_BYTES_MAX: u64 = 1 << 26;
 /// Kinds of maps that can be filled: those with numbers or keys, and those without keys.
@@ -95,11 +95,16 @@ pub struct Made {
     pub pieces: Vec<Piece>,
 }
 
+/// What pieces take.
+fn bytes_of(pieces: &[Piece]) -> usize {
+    pieces.iter().map(|(_, bytes)| size_of::<Piece>() + bytes.len()).sum()
+}
+
 /// What `table`, a file, asks of `object` on a machine.
 pub(super) fn make(table: &Table, object: &Object, machine: &Topology) -> Result<Plan, String> {
     let filling = Filling { btf: &object.btf, machine };
     let plan = Plan { object: object.clone(), ..Plan::default() };
-    let mut making = Making { filling, whole: machine.whole(), plan, left: ENTRIES_BYTES_MAX };
+    let mut making = Making { filling, whole: machine.whole(), plan, left: SAID_BYTES_MAX };
     for (name, value) in members(table, "lengths")? {
         making.length(name, value)?;
     }
@@ -167,8 +172,10 @@ impl Making<'_> {
             )
         })?;
         let end = (variable.offset + bytes) as usize;
+        data.len = end;
         let kept = data.bytes.iter().copied().chain(std::iter::repeat(0));
-        data.bytes = kept.take(end).collect();
+        let whole = if data.read_only { end } else { end.min(data.bytes.len()) };
+        data.bytes = kept.take(whole).collect();
         data.variables.insert(name.to_owned(), Variable { bytes, ..variable });
         Ok(())
     }
@@ -181,6 +188,8 @@ impl Making<'_> {
         let mut pieces = Vec::new();
         self.filling.fill(&called, place, value, &self.whole, &mut pieces)?;
         check_within(&pieces, variable.offset + variable.bytes, name)?;
+        self.take_room(&called, pieces.len() * (size_of::<Write>() + name.len()))?;
+        self.take_room(&called, bytes_of(&pieces))?;
         self.plan.writes.extend(pieces.into_iter().map(|(offset, bytes)| Write {
             variable: name.to_owned(),
             section,
@@ -202,6 +211,7 @@ impl Making<'_> {
         if let Some(value) = asked.get("max_entries") {
             let most = self.filling.number("max_entries", value, &self.whole)?;
             maps[number].entries_max = u32::try_from(most).map_err(|_| {
+                let value = shown(value);
                 format!("{place}: max_entries = {value} is {most}, no size of a map")
             })?;
         }
@@ -217,21 +227,27 @@ impl Making<'_> {
 
     /// Maps of the kind that the object describes, for the first keys of a map of maps.
     fn inner_maps(&mut self, place: &str, number: usize, value: &Value) -> Result<(), String> {
-        let wrong = |why: String| format!("{place}: inner_maps = {value}: {why}");
+        let wrong = |why: String| format!("{place}: inner_maps = {}: {why}", shown(value));
         let count = self.filling.number("inner_maps", value, &self.whole)?;
         let outer = &self.plan.object.maps[number];
         let (of, most, name) = (outer.inner_type, outer.entries_max, outer.name.clone());
         let count = u32::try_from(count).ok().filter(|&count| count <= most);
         let count = count.ok_or_else(|| wrong(format!("it has room for {most}")))?;
-        if of == 0 || !outer.inner.is_empty() {
-            return Err(wrong("it is no map of maps without maps that are described".to_owned()));
+        if of == 0 {
+            return Err(wrong("it is no map of maps that says of which kind they are".to_owned()));
         }
+        if !outer.inner.is_empty() {
+            return Err(wrong("the object itself says which maps it has".to_owned()));
+        }
+        let inner = MapDefinition::read(self.filling.btf, &name, 0, of);
+        let inner = inner.map_err(|error| wrong(error.to_string()))?;
+        // Of a ring buffer entries are bytes.
+        let bytes = u64::from(inner.entries_max) * u64::from(inner.value_bytes.max(1));
         for key in 0..count {
-            let name = format!("{name}[{key}]");
-            let inner = MapDefinition::read(self.filling.btf, &name, 0, of);
-            let inner = inner.map_err(|error| wrong(error.to_string()))?;
-            let bytes = u64::from(inner.entries_max) * u64::from(inner.value_bytes);
+            let inner = MapDefinition { name: format!("{name}[{key}]"), ..inner.clone() };
+            let own = size_of::<MapDefinition>() + inner.name.len();
             self.take_room(place, usize::try_from(bytes).unwrap_or(usize::MAX))?;
+            self.take_room(place, own)?;
             let maps = &mut self.plan.object.maps;
             let made = maps.len();
             maps[number].inner.push((key, made));
@@ -283,12 +299,12 @@ impl Making<'_> {
         Ok(())
     }
 
-    /// Refuses more entries and calls than anybody needs, whose memory may not be there.
+    /// Refuses more than anybody needs, whose memory may not be there.
     fn take_room(&mut self, place: &str, bytes: usize) -> Result<(), String> {
         self.left = self.left.checked_sub(bytes).ok_or_else(|| {
-            let most = ENTRIES_BYTES_MAX >> 20;
+            let most = SAID_BYTES_MAX >> 20;
             format!(
-                "{place}: the entries and calls of the file take more than {most} MiB\n\
+                "{place}: variables, entries and calls of the file take more than {most} MiB\n\
                  hint: what is the same for all needs no entry of its own"
             )
         })?;
@@ -329,6 +345,7 @@ impl Making<'_> {
             format!("the operations have no number {member}{}", unknown_hint(member, &known))
         })?;
         if number < 0 || number >> (8 * bytes.len()) != 0 {
+            let value = shown(value);
             return Err(format!("{member} = {value} does not fit into {} bytes", bytes.len()));
         }
         let length = bytes.len();
@@ -362,7 +379,9 @@ impl Making<'_> {
             let made =
                 makers.iter().map(|(member, to, asked)| self.made(member, *to, asked, &scope));
             let made: Vec<_> = made.collect::<Result<_, _>>()?;
-            self.take_room(&place, context.len() + size_of::<Call>() * (1 + made.len()))?;
+            let inside = made.iter().map(|one| one.by.context.len() + bytes_of(&one.pieces));
+            let inside = context.len() + inside.sum::<usize>();
+            self.take_room(&place, inside + size_of::<Call>() + made.len() * size_of::<Made>())?;
             self.plan.calls.push(Call { function, context, cpu, is_attached, made });
         }
         Ok(())
@@ -454,7 +473,8 @@ impl Making<'_> {
         let number = self.filling.number("cpu", value, scope)?;
         let nr_cpus = self.whole.cpus.len();
         let cpu = usize::try_from(number).ok().filter(|&cpu| cpu < nr_cpus);
-        cpu.ok_or_else(|| format!("cpu = {value} is {number}, and there are {nr_cpus} CPUs"))
+        let wrong = || format!("cpu = {} is {number}, and there are {nr_cpus} CPUs", shown(value));
+        cpu.ok_or_else(wrong)
     }
 
     /// The type, and its size, to which the first argument of a function points.
@@ -472,14 +492,22 @@ impl Making<'_> {
 
 impl Plan {
     /// Writes what variables begin with into the first bytes of each section, but for those of
-    /// `but`, which somebody else sets.
-    pub(crate) fn write(&self, sections: &mut [Vec<u8>], but: &BTreeMap<String, i64>) {
+    /// `but`, which somebody else sets; gives back what belongs behind them. Sections may be large,
+    /// and little in them not 0.
+    pub(crate) fn write(
+        &self,
+        sections: &mut [Vec<u8>],
+        but: &BTreeMap<String, i64>,
+    ) -> Vec<Write> {
+        let mut behind = Vec::new();
         for write in self.writes.iter().filter(|write| !but.contains_key(&write.variable)) {
             let (section, offset) = (&mut sections[write.section], write.offset as usize);
-            let end = offset + write.bytes.len();
-            section.resize(section.len().max(end), 0);
-            section[offset..end].copy_from_slice(&write.bytes);
+            match section.get_mut(offset..offset + write.bytes.len()) {
+                Some(place) => place.copy_from_slice(&write.bytes),
+                None => behind.push(write.clone()),
+            }
         }
+        behind
     }
 }
 

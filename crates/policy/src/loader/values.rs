@@ -1,6 +1,7 @@
 //! What a loader's file says becomes the bytes that a type of C has of it.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 
 use bytecode::{Btf, Type, TypeId};
 use toml::{Table, Value};
@@ -21,6 +22,10 @@ const REPEATED_MAX: i64 = 1 << 16;
 const NESTING_MAX: usize = 16;
 /// Some bytes, and where they begin in what is filled.
 pub type Piece = (u64, Vec<u8>);
+/// An element of a list, and what its words mean.
+type Member = (Rc<Value>, Rc<Scope>);
+/// Characters of a value that a message shows.
+const SHOWN_MAX: usize = 100;
 
 /// A place in a value.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +52,7 @@ impl Filling<'_> {
         scope: &Scope,
         into: &mut Vec<Piece>,
     ) -> Result<(), String> {
-        let wrong = |why: String| format!("{name} = {value} {why}");
+        let wrong = |why: String| format!("{name} = {} {why}", shown(value));
         let resolved = self.btf.resolve(place.of).map_err(|error| wrong(error.to_string()))?.1;
         match (resolved, value) {
             (Type::Structure { .. }, Value::Table(members)) => {
@@ -81,7 +86,7 @@ impl Filling<'_> {
         scope: &Scope,
         into: &mut Vec<Piece>,
     ) -> Result<(), String> {
-        let wrong = |why: String| format!("{name} = {value} {why}");
+        let wrong = |why: String| format!("{name} = {} {why}", shown(value));
         if let (Value::String(text), true) = (value, self.is_character(element.of)) {
             if text.len() as u64 >= all_bytes {
                 return Err(wrong(format!("has more than {} bytes", all_bytes.saturating_sub(1))));
@@ -115,24 +120,27 @@ impl Filling<'_> {
         value: &Value,
         bytes: u64,
         scope: &Scope,
-    ) -> Result<Vec<(Value, Scope)>, String> {
-        let plain =
-            |values: &[Value]| values.iter().map(|one| (one.clone(), scope.clone())).collect();
+    ) -> Result<Vec<Member>, String> {
+        let scope = Rc::new(scope.clone());
+        let plain = |value| (Rc::new(value), scope.clone());
         let numbers = |numbers: Vec<i128>| {
-            numbers.into_iter().map(|one| (Value::String(one.to_string()), scope.clone())).collect()
+            numbers.into_iter().map(|one| plain(Value::String(one.to_string()))).collect()
+        };
+        let for_each = |value: Value, each: Vec<Scope>| {
+            let value = Rc::new(value);
+            each.into_iter().map(|scope| (value.clone(), Rc::new(scope))).collect()
         };
         match value {
-            Value::Array(values) => Ok(plain(values)),
+            Value::Array(values) => Ok(values.iter().cloned().map(plain).collect()),
             Value::Table(table) => {
                 known_keys(table, &["each", "value"], name)?;
                 let value = table.get("value").ok_or_else(|| format!("{name} has no value"))?;
-                let each = match table.get("each") {
+                match table.get("each") {
                     Some(Value::Integer(times)) if (0..=REPEATED_MAX).contains(times) => {
-                        (0..*times).map(|_| scope.clone()).collect()
+                        Ok(vec![plain(value.clone()); *times as usize])
                     }
-                    _ => self.each(name, table)?,
-                };
-                Ok(each.into_iter().map(|scope| (value.clone(), scope)).collect())
+                    _ => Ok(for_each(value.clone(), self.each(name, table)?)),
+                }
             }
             Value::String(word) => match &word[..] {
                 "mask" => Ok(numbers(mask(&scope.cpus, bytes))),
@@ -144,10 +152,11 @@ impl Filling<'_> {
                         Some((Value::String(value.to_owned()), self.machine.each(group)?))
                     });
                     let (value, each) = each.ok_or_else(|| no_list(name, word))?;
-                    Ok(each.into_iter().map(|scope| (value.clone(), scope)).collect())
+                    Ok(for_each(value, each))
                 }
             },
             other => {
+                let other = shown(other);
                 Err(format!("{name} = {other} is no list\nhint: write [...], or a word for one"))
             }
         }
@@ -157,6 +166,7 @@ impl Filling<'_> {
     pub fn each(&self, place: &str, table: &Table) -> Result<Vec<Scope>, String> {
         let Some(each) = table.get("each") else { return Ok(vec![self.machine.whole()]) };
         each.as_str().and_then(|group| self.machine.each(group)).ok_or_else(|| {
+            let each = shown(each);
             format!("{place}: each = {each} is no group\nhint: it is one of {}", GROUPS.join(", "))
         })
     }
@@ -169,10 +179,11 @@ impl Filling<'_> {
             Value::String(text) => match units_of(text, name) {
                 Some(units) => Ok(units.into()),
                 None => {
+                    let value = shown(value);
                     self.evaluate(text, scope).map_err(|why| format!("{name} = {value}: {why}"))
                 }
             },
-            _ => Err(format!("{name} = {value} is no number")),
+            _ => Err(format!("{name} = {} is no number", shown(value))),
         }
     }
 
@@ -314,6 +325,15 @@ impl Filling<'_> {
                 _ => Err(format!("{wanted} is a bit field, which cannot be set")),
             })
         })
+    }
+}
+
+/// A value as a message has it, which a file may have filled by itself.
+pub(super) fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
     }
 }
 

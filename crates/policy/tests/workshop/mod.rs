@@ -194,9 +194,15 @@ pub fn bytes(loaded: &Loaded, name: &str) -> Vec<u8> {
     let sections = loaded.object.data.iter().zip(&loaded.data);
     let mut found = sections.filter_map(|(data, bytes)| {
         let variable = data.variables.get(name)?;
+        let mut whole = bytes.clone();
+        whole.resize(data.len, 0);
+        let of_section = |write: &&policy::Write| loaded.object.data[write.section] == *data;
+        for write in loaded.writes.iter().filter(of_section) {
+            let begins = write.offset as usize;
+            whole[begins..begins + write.bytes.len()].copy_from_slice(&write.bytes);
+        }
         let begins = variable.offset as usize;
-        let bytes = bytes.iter().copied().chain(std::iter::repeat(0));
-        Some(bytes.skip(begins).take(variable.bytes as usize).collect())
+        Some(whole[begins..begins + variable.bytes as usize].to_vec())
     });
     found.next().unwrap_or_else(|| panic!("no variable {name}"))
 }

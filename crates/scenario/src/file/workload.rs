@@ -8,6 +8,7 @@ use crate::model::check::{CHANNELS_MAX, TASK_NAME_BYTES_MAX, TASKS_MAX, find_pro
 use crate::model::error::{ScenarioError, choices};
 use crate::model::fit;
 use crate::model::place::{Origin, Place};
+use crate::model::text::EVERY_CPU;
 use crate::model::workload::{Channel, InitialTask, TaskTemplate, Workload};
 use crate::reading::parameters::{Parameter, Settings, declared, effective, shown};
 use crate::reading::{Document, Node, TableNode, parse_table, read_table, stem};
@@ -16,7 +17,7 @@ use std::path::Path;
 use toml::Table;
 
 const BUILTIN_KEYS: [&str; 4] = ["description", "source", "builtin", "parameters"];
-const FREE_KEYS: [&str; 12] = [
+const FREE_KEYS: [&str; 13] = [
     "description",
     "source",
     "parameters",
@@ -28,6 +29,7 @@ const FREE_KEYS: [&str; 12] = [
     "affinity",
     "cgroups",
     "moves",
+    "start_on",
     "stop",
 ];
 const CHANNEL_KEYS: [&str; 5] =
@@ -218,6 +220,11 @@ fn read_free(root: &TableNode) -> Result<Workload, ScenarioError> {
         changes,
         cgroups: names.cgroups,
         origin: Origin::default(),
+        starts_everywhere: root
+            .get("start_on")?
+            .map(|on| read_start_on(&on))
+            .transpose()?
+            .is_some(),
         stop_at_ns: root.get("stop")?.map(|stop| read_stop(&stop)).transpose()?,
         digest: String::new(),
     };
@@ -230,6 +237,16 @@ fn read_free(root: &TableNode) -> Result<Workload, ScenarioError> {
     })?;
     workload.origin.keys = fit::places(&workload).map(|at| (at, draft.key(at))).collect();
     Ok(workload)
+}
+
+fn read_start_on(node: &Node) -> Result<(), ScenarioError> {
+    match node.text()? {
+        EVERY_CPU => Ok(()),
+        _ => Err(node.bad(
+            "is no place to start tasks on",
+            "write \"every-cpu\", or leave it out: tasks are then started on the first",
+        )),
+    }
 }
 
 fn read_stop(node: &Node) -> Result<u64, ScenarioError> {
@@ -310,16 +327,33 @@ fn read_task(node: &Node, names: &Names, draft: &mut Draft) -> Result<(), Scenar
     let name = table.need("name", &hint)?.text()?;
     // No task at all is a value that a parameter may well have.
     let count = table.get("count")?.map_or(Ok(1), |node| node.unsigned_32(0, TASKS_MAX as u32))?;
-    let start_at_ns = table.get("start")?.map_or(Ok(0), |node| node.duration_ns())?;
+    let (from_ns, span_ns) = table.get("start")?.map_or(Ok((0, 0)), |node| read_start(&node))?;
     let mut depends_on_instance = false;
     for instance in 0..count {
         if instance == 0 || depends_on_instance {
             depends_on_instance = add_template(name, node, &table, names, instance, draft)?;
         }
         let template = draft.templates.len() as u32 - 1;
+        let turn_ns = u128::from(span_ns) * u128::from(instance) / u128::from(count);
+        let start_at_ns = from_ns + turn_ns as u64;
         draft.initial.push(InitialTask { template, start_at_ns });
     }
     Ok(())
+}
+
+/// When the first of some tasks starts, and within how long the others follow, at equal distances.
+fn read_start(node: &Node) -> Result<(u64, u64), ScenarioError> {
+    if !node.value().is_table() {
+        return Ok((node.duration_ns()?, 0));
+    }
+    let table = node.table(&["from", "to"])?;
+    let hint = "write start = { from = \"0ms\", to = \"5ms\" }";
+    let [from, to] = ["from", "to"].map(|key| table.need(key, hint));
+    let (from_ns, to) = (from?.duration_ns()?, to?);
+    match to.duration_ns()?.checked_sub(from_ns) {
+        Some(span_ns) => Ok((from_ns, span_ns)),
+        None => Err(to.bad("the last would start before the first", "write a later time")),
+    }
 }
 
 /// Reads what tasks and templates have in common; says whether it depends on `instance`.

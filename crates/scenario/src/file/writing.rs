@@ -8,7 +8,7 @@ use crate::file::changes::write_changes;
 use crate::model::check::TASK_NAME_BYTES_MAX;
 use crate::model::duration::duration;
 use crate::model::machine::{Costs, Cpu, DISTANCES, Machine};
-use crate::model::text::{cpus_text, quoted};
+use crate::model::text::{EVERY_CPU, cpus_text, quoted};
 use crate::model::workload::{
     Amount, NO_DEADLINE_NS, Op, Program, Quantiles, Repeat, TaskTemplate, Workload,
 };
@@ -59,6 +59,9 @@ pub fn workload_text(workload: &Workload, source: &str) -> String {
     let _ = writeln!(text, "source = {}", quoted(source));
     if let Some(stop_ns) = workload.stop_at_ns {
         let _ = writeln!(text, "stop = \"{}\"", duration(stop_ns));
+    }
+    if workload.starts_everywhere {
+        let _ = writeln!(text, "start_on = \"{EVERY_CPU}\"");
     }
     for (number, channel) in workload.channels.iter().enumerate() {
         let _ = write!(

@@ -104,6 +104,9 @@ fn encode_workload(out: &mut Encoder, workload: &Workload) {
     if !workload.cgroups.is_empty() {
         encode_cgroups(out, workload);
     }
+    if workload.starts_everywhere {
+        out.text("starts everywhere");
+    }
 }
 
 fn encode_cgroups(out: &mut Encoder, workload: &Workload) {

@@ -344,6 +344,8 @@ pub struct Workload {
     pub origin: Origin,
     /// The run is stopped (successfully) at this time, for workloads that would never end.
     pub stop_at_ns: Option<u64>,
+    /// Whether tasks are started on each CPU in turn, instead of all on the first.
+    pub starts_everywhere: bool,
     /// Digest of everything that can influence a run (not of names and descriptions).
     pub digest: String,
 }

@@ -75,7 +75,7 @@ impl Core<'_> {
         let walk = self.visible.walks.get(at);
         let steps = walk.next - std::mem::replace(&mut walk.charged, walk.next);
         let ns = self.scan_ns(steps.into(), index);
-        self.charge(Spent::Scheduler, ns);
+        self.charge(Spent::Scan, ns);
     }
 
     /// `node` is where its memory is to be; any is for -1 (`NUMA_NO_NODE`).

@@ -17,8 +17,8 @@ fn arena<'r>(run: &'r mut Calling<'_, '_>, token: u64) -> Result<Option<&'r mut 
 }
 
 /// Counts what is done to pages as the instructions that would do it.
-fn count(run: &mut Calling<'_, '_>, pages: u32) {
-    run.count(u64::from(pages) * PAGE_BYTES / 8);
+fn count(run: &mut Calling<'_, '_>, pages: u32) -> Result<(), Stop> {
+    Ok(run.count(u64::from(pages) * PAGE_BYTES / 8)?)
 }
 
 pub(super) fn allocate(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
@@ -30,7 +30,7 @@ pub(super) fn allocate(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64
     }
     let begin = arena.allocate(address, pages);
     if begin != 0 {
-        count(run, pages);
+        count(run, pages)?;
     }
     Ok(begin)
 }
@@ -38,7 +38,7 @@ pub(super) fn allocate(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64
 pub(super) fn give_back(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [token, address, pages, ..] = given;
     let pages = arena(run, token)?.map_or(0, |arena| arena.give_back(address, pages as u32));
-    run.count(pages.into());
+    run.count(pages.into())?;
     Ok(0)
 }
 

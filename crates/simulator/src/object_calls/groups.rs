@@ -24,11 +24,15 @@ fn some_group(run: &Calling<'_, '_>, address: u64) -> Result<GroupId, Stop> {
     run.host.groups.at(address).ok_or_else(none)
 }
 
-/// The group that the structure of a task names.
+/// The group that a task is in.
 fn of_task(run: &Calling<'_, '_>, p: *const Task) -> GroupId {
     // SAFETY: a task.
-    let seen = unsafe { (*p).cgroups };
-    run.host.groups.at(seen.addr() as u64).unwrap_or(ROOT)
+    seen(run, unsafe { (*p).cgroups })
+}
+
+/// The group that the structure of a task names.
+fn seen(run: &Calling<'_, '_>, group: *const Group) -> GroupId {
+    run.host.groups.at(group.addr() as u64).unwrap_or(ROOT)
 }
 
 fn given(run: &Calling<'_, '_>, group: Option<GroupId>) -> u64 {
@@ -47,7 +51,8 @@ pub(super) fn of(run: &mut Calling<'_, '_>, [p, ..]: [u64; 5]) -> Result<u64, St
         super::keep_place_of_failure(run);
         return Ok(given(run, Some(ROOT)));
     }
-    let group = of_task(run, task);
+    // SAFETY: a task.
+    let group = seen(run, unsafe { (*task).task_group });
     Ok(given(run, Some(group)))
 }
 

@@ -29,7 +29,7 @@ fn bytes_of(run: &Calling<'_, '_>, of: u64) -> Result<u64, Stop> {
 
 fn made(run: &mut Calling<'_, '_>, of: u64, copies: Option<u64>) -> Result<u64, Stop> {
     let bytes = bytes_of(run, of)?;
-    run.count(bytes.saturating_mul(copies.unwrap_or(1)) / 8);
+    run.count(bytes.saturating_mul(copies.unwrap_or(1)) / 8)?;
     let (memory, kernel) = run.memory_and_host();
     Ok(kernel.policy.maps.new_object((memory, &mut kernel.visible.room), bytes, copies))
 }
@@ -155,15 +155,15 @@ pub(super) fn add(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Sto
 }
 
 /// What it takes to find a node, here, among those of a tree.
-fn count_search(run: &mut Calling<'_, '_>, root: u64) {
+fn count_search(run: &mut Calling<'_, '_>, root: u64) -> Result<(), Stop> {
     let nr = run.host.policy.maps.nr_linked(root);
-    run.count(nr as u64 / 8);
+    Ok(run.count(nr as u64 / 8)?)
 }
 
 pub(super) fn remove(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [root, node, ..] = given;
     check_owner(run, root)?;
-    count_search(run, root);
+    count_search(run, root)?;
     let number = run.host.policy.maps.number_of_linked(root, node);
     Ok(number.map_or(0, |number| run.host.policy.maps.unlink(root, number)))
 }
@@ -183,7 +183,7 @@ pub(super) fn below(
 ) -> Result<u64, Stop> {
     let [root, node, ..] = given;
     check_owner(run, root)?;
-    count_search(run, root);
+    count_search(run, root)?;
     let maps = &run.host.policy.maps;
     let Some(number) = maps.number_of_linked(root, node) else { return Ok(0) };
     let (mut begin, mut end) = (0, maps.nr_linked(root));

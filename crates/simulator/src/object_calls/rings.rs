@@ -220,7 +220,7 @@ fn copy_part(
     let (bytes, [to, from]) = (bytes as u32 as usize, ends(part));
     at(run, to, bytes, 1, Touch::Write)?;
     at(run, from, bytes, 1, Touch::Read)?;
-    run.count(bytes as u64 / 8);
+    run.count(bytes as u64 / 8)?;
     let copied = run.memory_and_host().0.copy(to, from, bytes as u64);
     copied.expect("bytes that were looked at");
     Ok(0)

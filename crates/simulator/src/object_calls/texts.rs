@@ -1,6 +1,7 @@
 //! Texts and bits: calls that look at memory byte by byte, wherever it is.
 
 use super::{Calling, writable};
+use crate::policy_state::Bits;
 use bytecode::{Size, Stop, errno};
 use std::cell::Cell;
 
@@ -8,6 +9,8 @@ use std::cell::Cell;
 const TEXT_MAX: u64 = 65536;
 /// Most words of an iterator over bits. Source: Linux, kernel/bpf/helpers.c.
 const BIT_WORDS_MAX: u64 = 511;
+/// Most iterators over bits at a time: more than a stack has room for.
+const BIT_ITERATORS_MAX: usize = 256;
 
 /// The byte at an address.
 fn byte(run: &Calling<'_, '_>, at: u64) -> Result<u8, i32> {
@@ -15,9 +18,9 @@ fn byte(run: &Calling<'_, '_>, at: u64) -> Result<u8, i32> {
 }
 
 /// What a call answers, and what it costs.
-fn answer(run: &mut Calling<'_, '_>, looked_at: u64, found: Result<i32, i32>) -> u64 {
-    run.count(looked_at);
-    found.unwrap_or_else(|errno| errno) as u64
+fn answer(run: &mut Calling<'_, '_>, looked_at: u64, found: Result<i32, i32>) -> Result<u64, Stop> {
+    run.count(looked_at)?;
+    Ok(found.unwrap_or_else(|errno| errno) as u64)
 }
 
 fn lower(byte: u8, ignores_case: bool) -> u8 {
@@ -49,7 +52,7 @@ pub(super) fn compare(
             .find_map(|at| difference(at).transpose())
             .unwrap_or(Ok(end(most, 0)))
     };
-    Ok(answer(run, looked_at.get(), found))
+    answer(run, looked_at.get(), found)
 }
 
 /// What a call answers that came to its end, which is 64 KiB if it has no other.
@@ -79,7 +82,7 @@ pub(super) fn find(
             Ok(_) => at += 1,
         }
     };
-    Ok(answer(run, at, found))
+    answer(run, at, found)
 }
 
 /// `bpf_strnstr` and `bpf_strstr`: where a text begins in the first bytes of another.
@@ -88,70 +91,82 @@ pub(super) fn find_text(
     [text, part, ..]: [u64; 5],
     most: u64,
 ) -> Result<u64, Stop> {
-    let looked_at = Cell::new(0);
-    let begins = |at: u64| -> Result<Option<i32>, i32> {
-        for within in 0..TEXT_MAX {
-            looked_at.set(looked_at.get() + 1);
-            let wanted = byte(run, part.wrapping_add(within))?;
-            if wanted == 0 {
-                return Ok(Some(at as i32));
-            }
-            if at + within >= most {
-                return Ok(Some(-errno::ENOENT));
-            }
-            match byte(run, text.wrapping_add(at + within))? {
-                0 => return Ok(Some(-errno::ENOENT)),
-                one if one != wanted => return Ok(None),
-                _ => {}
-            }
+    if text == 0 || part == 0 {
+        return Ok(-errno::ERANGE as u64);
+    }
+    for at in 0..TEXT_MAX {
+        let mut looked_at = 0;
+        let found = begins(run, [text, part], (at, most), &mut looked_at).transpose();
+        // Of all beginnings there may be 2^32.
+        run.count(looked_at)?;
+        if let Some(found) = found {
+            return answer(run, 0, found);
         }
-        Ok(Some(-errno::E2BIG))
-    };
-    let found = if text == 0 || part == 0 {
-        Err(-errno::ERANGE)
-    } else {
-        let ways = (0..TEXT_MAX).find_map(|at| begins(at).transpose());
-        ways.unwrap_or(Err(-errno::E2BIG))
-    };
-    Ok(answer(run, looked_at.get(), found))
+    }
+    Ok(-errno::E2BIG as u64)
 }
 
-/// An iterator over bits: in half a word each, the present one, -1 at first, and how many there
-/// are; then the address of the words, or the only one. Source: Linux, kernel/bpf/helpers.c,
-/// `bpf_iter_bits_new`, which copies all words.
+/// Whether a text begins at a place of another, of which no more than `most` is looked at: what
+/// the search answers, `None` if it goes on.
+fn begins(
+    run: &Calling<'_, '_>,
+    [text, part]: [u64; 2],
+    (at, most): (u64, u64),
+    looked_at: &mut u64,
+) -> Result<Option<i32>, i32> {
+    for within in 0..TEXT_MAX {
+        *looked_at += 1;
+        let wanted = byte(run, part.wrapping_add(within))?;
+        if wanted == 0 {
+            return Ok(Some(at as i32));
+        }
+        if at + within >= most {
+            return Ok(Some(-errno::ENOENT));
+        }
+        match byte(run, text.wrapping_add(at + within))? {
+            0 => return Ok(Some(-errno::ENOENT)),
+            one if one != wanted => return Ok(None),
+            _ => {}
+        }
+    }
+    Ok(Some(-errno::E2BIG))
+}
+
+/// An iterator over bits has a copy of its words. Source: Linux, kernel/bpf/helpers.c,
+/// `bpf_iter_bits_new`.
 pub(super) fn bits_begin(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [iterator, words, count, ..] = given;
-    let state = writable::<[u64; 2]>(run, iterator)?;
+    writable::<[u64; 2]>(run, iterator)?;
     let count = u64::from(count as u32);
-    let (first, error) = if words == 0 || count == 0 {
-        (None, errno::EINVAL)
-    } else if count > BIT_WORDS_MAX {
-        (None, errno::E2BIG)
-    } else if count == 1 {
-        (run.memory().load(words, Size::Double), errno::EFAULT)
-    } else {
-        (run.memory().bytes(words, 8 * count).map(|_| words), errno::EFAULT)
-    };
-    let none = u64::from(u32::MAX);
-    // SAFETY: words of the policy's own.
-    unsafe { *state = first.map_or([none, 0], |first| [none | (64 * count) << 32, first]) };
-    Ok(if first.is_some() { 0 } else { -error as u64 })
+    run.host.policy.given.bits.remove(&iterator);
+    if words == 0 || count == 0 {
+        return Ok(-errno::EINVAL as u64);
+    }
+    if count > BIT_WORDS_MAX {
+        return Ok(-errno::E2BIG as u64);
+    }
+    run.count(count)?;
+    let word = |at| run.memory().load(words.wrapping_add(8 * at), Size::Double);
+    let Some(words) = (0..count).map(word).collect() else { return Ok(-errno::EFAULT as u64) };
+    let open = &mut run.host.policy.given.bits;
+    if open.len() == BIT_ITERATORS_MAX {
+        return Ok(-errno::ENOMEM as u64);
+    }
+    open.insert(iterator, Bits::new(words));
+    Ok(0)
 }
 
 /// The address of the next bit's number, which is the iterator's.
 pub(super) fn bits_next(run: &mut Calling<'_, '_>, [iterator, ..]: [u64; 5]) -> Result<u64, Stop> {
-    let state = writable::<[u64; 2]>(run, iterator)?;
-    // SAFETY: words of the policy's own, to which nobody else holds a reference.
-    let [place, words] = unsafe { &mut *state };
-    let (last, count) = (*place as u32, *place >> 32);
-    let is_set = |&bit: &u64| {
-        let word = match count {
-            64 => Some(*words),
-            _ => run.memory().load(*words + bit / 64 * 8, Size::Double),
-        };
-        word.is_some_and(|word| word >> (bit % 64) & 1 == 1)
-    };
-    let found = (u64::from(last.wrapping_add(1))..count).find(is_set);
-    *place = found.unwrap_or(count) | count << 32;
-    Ok(if found.is_some() { iterator } else { 0 })
+    let number = writable::<u64>(run, iterator)?;
+    let bits = run.host.policy.given.bits.get_mut(&iterator);
+    let Some(bit) = bits.and_then(Bits::next) else { return Ok(0) };
+    // SAFETY: a word of the policy's own.
+    unsafe { *number = bit };
+    Ok(iterator)
+}
+
+pub(super) fn bits_end(run: &mut Calling<'_, '_>, [iterator, ..]: [u64; 5]) -> Result<u64, Stop> {
+    run.host.policy.given.bits.remove(&iterator);
+    Ok(0)
 }

@@ -60,7 +60,7 @@ pub(super) fn storage_get(
         return Ok(value);
     }
     let bytes = view(run, map).value_size as usize;
-    count(run, bytes);
+    count(run, bytes)?;
     let (memory, kernel) = run.memory_and_host();
     // SAFETY: as above.
     let storage = unsafe { &mut *storage };
@@ -151,7 +151,7 @@ pub(super) fn update(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, 
     check_members(run, map, value)?;
     let bytes = view(run, map).value_size as usize;
     at(run, value, bytes, 1, Touch::Read)?;
-    count(run, bytes);
+    count(run, bytes)?;
     let cpu = run.host.here();
     let (memory, kernel) = run.memory_and_host();
     let room = (memory, &mut kernel.visible.room);
@@ -180,7 +180,7 @@ pub(super) fn push(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, St
     check_members(run, map, value)?;
     let bytes = view(run, map).value_size as usize;
     at(run, value, bytes, 1, Touch::Read)?;
-    count(run, bytes);
+    count(run, bytes)?;
     let (memory, kernel) = run.memory_and_host();
     Ok(kernel.policy.maps.push(memory, map, value, flags) as u64)
 }
@@ -194,7 +194,7 @@ pub(super) fn next(
     let map = queue(run, given[0])?;
     let bytes = view(run, map).value_size as usize;
     at(run, given[1], bytes, 1, Touch::Write)?;
-    count(run, bytes);
+    count(run, bytes)?;
     let (memory, kernel) = run.memory_and_host();
     Ok(kernel.policy.maps.take(memory, map, given[1], is_popped) as u64)
 }
@@ -207,8 +207,8 @@ pub(super) fn exchange(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64
 }
 
 /// Counts what a call does byte by byte as instructions, so that no policy computes for free.
-fn count(run: &mut Calling<'_, '_>, bytes: usize) {
-    run.count(bytes as u64 / 8);
+fn count(run: &mut Calling<'_, '_>, bytes: usize) -> Result<(), Stop> {
+    Ok(run.count(bytes as u64 / 8)?)
 }
 
 /// `bpf_probe_read_kernel`: zeros for what cannot be read.
@@ -216,7 +216,7 @@ pub(super) fn read(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, St
     let [to, bytes, from, ..] = given;
     let bytes = u64::from(bytes as u32);
     at(run, to, bytes as usize, 1, Touch::Write)?;
-    count(run, bytes as usize);
+    count(run, bytes as usize)?;
     let (memory, _) = run.memory_and_host();
     if memory.copy(to, from, bytes).is_some() {
         return Ok(0);
@@ -230,7 +230,7 @@ pub(super) fn read_text(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u6
     let [to, bytes, from, ..] = given;
     let bytes = u64::from(bytes as u32);
     at(run, to, bytes as usize, 1, Touch::Write)?;
-    count(run, 8 * bytes as usize);
+    count(run, 8 * bytes as usize)?;
     let (memory, _) = run.memory_and_host();
     for copied in 0..bytes {
         let byte = from.checked_add(copied).and_then(|from| memory.load(from, Size::Byte));
@@ -301,7 +301,7 @@ pub(super) fn print_to(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64
 pub(super) fn check_given(run: &mut Calling<'_, '_>, data: u64, bytes: u64) -> Result<(), Stop> {
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     at(run, data, bytes, 1, Touch::Read)?;
-    count(run, bytes);
+    count(run, bytes)?;
     Ok(())
 }
 

@@ -54,16 +54,56 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
+/// Where the parts `kernel` and `scheduler` of [`CpuTime`] went, as far as it is told apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Overhead {
+    /// Of `kernel`: switching to another task.
+    pub switch: u64,
+    /// Of `kernel`: fetching a task's data into a cache that lacks it.
+    pub refill: u64,
+    /// Of `scheduler`, as all that follow: waking tasks.
+    pub wakeup: u64,
+    /// Calling the policy's operations.
+    pub operation: u64,
+    /// Putting tasks into dispatch queues, and taking them out.
+    pub queue: u64,
+    /// Looking at tasks in dispatch queues, one by one.
+    pub scan: u64,
+    /// Taking locks that are free, and fetching them from their last holder.
+    pub lock: u64,
+    /// Sending interrupts to other CPUs.
+    pub interrupt: u64,
+}
+
+impl Overhead {
+    fn of(spent: &impl Fn(Spent) -> u64) -> Self {
+        Overhead {
+            switch: spent(Spent::Switch),
+            refill: spent(Spent::Refill),
+            wakeup: spent(Spent::Wakeup),
+            operation: spent(Spent::Operation),
+            queue: spent(Spent::Queue),
+            scan: spent(Spent::Scan),
+            lock: spent(Spent::Lock),
+            interrupt: spent(Spent::Interrupt),
+        }
+    }
+
+    /// All of it that is of the scheduler.
+    pub fn scheduler(&self) -> u64 {
+        self.wakeup + self.operation + self.queue + self.scan + self.lock + self.interrupt
+    }
+}
+
 impl CpuTime {
-    fn of(cpus: &Cpus) -> Self {
-        let sum = |kind: Spent| cpus.iter().map(|cpu| cpu.spent_ns()[kind as usize]).sum();
+    fn of(spent: &impl Fn(Spent) -> u64, overhead: &Overhead) -> Self {
         CpuTime {
-            work: sum(Spent::Work),
-            kernel: sum(Spent::Kernel),
-            scheduler: sum(Spent::Scheduler),
-            lock_wait: sum(Spent::LockWait),
-            idle: sum(Spent::Idle),
-            offline: sum(Spent::Offline),
+            work: spent(Spent::Work),
+            kernel: spent(Spent::Kernel) + overhead.switch + overhead.refill,
+            scheduler: overhead.scheduler(),
+            lock_wait: spent(Spent::LockWait),
+            idle: spent(Spent::Idle),
+            offline: spent(Spent::Offline),
         }
     }
 
@@ -148,6 +188,8 @@ pub struct RunResult {
     pub restarts: u64,
     /// Where the CPUs' time went.
     pub cpu_time_ns: CpuTime,
+    /// Where the kernel's part of it went.
+    pub overhead_ns: Overhead,
     /// Uninterrupted stays on a CPU.
     pub run_ns: Distribution,
     /// Waits of runnable tasks for a CPU.
@@ -225,6 +267,8 @@ pub fn summarize(
     let end_ns = if tasks.nr_alive() == 0 { recorder.last_exit_ns } else { ending.elapsed_ns };
     let sum =
         |count: fn(&crate::abi::Task) -> u64| ids.clone().map(|id| count(tasks.seen(id))).sum();
+    let spent = |kind: Spent| cpus.iter().map(|cpu| cpu.spent_ns()[kind as usize]).sum();
+    let overhead = Overhead::of(&spent);
     let mut digest = recorder.digest;
     digest.mix(&[ending.elapsed_ns, recorder.events, recorder.switches, recorder.wakeups]);
     recorder.requests.count_overdue(tasks, ending.elapsed_ns);
@@ -252,7 +296,8 @@ pub fn summarize(
         ticks: recorder.ticks,
         interrupts: recorder.interrupts,
         restarts: ending.nr_restarts,
-        cpu_time_ns: CpuTime::of(cpus),
+        cpu_time_ns: CpuTime::of(&spent, &overhead),
+        overhead_ns: overhead,
         run_ns: recorder.run_ns.quantiles(),
         wait_ns: wait_ns.quantiles(),
         wakeup_latency_ns: recorder.wakeup_latency_ns.distribution(),

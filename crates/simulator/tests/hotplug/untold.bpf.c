@@ -7,7 +7,10 @@ char _license[] SEC("license") = "GPL";
 
 #define SHARED_DSQ 0
 
-static u64 nr_enqueued;
+/* More than half of what there is room for: it is free again when the policy is loaded again. */
+#define SLOTS (75 << 20)
+
+u64 slots[SLOTS];
 
 struct slot {
 	struct bpf_timer timer;
@@ -36,7 +39,7 @@ static int expired(void *map, int *key, struct bpf_timer *timer)
 
 void BPF_STRUCT_OPS(untold_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	nr_enqueued++;
+	slots[SLOTS - 1]++;
 	scx_bpf_dsq_insert(p, SHARED_DSQ, SCX_SLICE_DFL, 0);
 }
 
@@ -74,7 +77,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(untold_init)
 			bpf_printk("an idle task is known");
 		bpf_task_storage_get(&marks, current, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	}
-	bpf_printk("init after %llu tasks", nr_enqueued);
+	bpf_printk("init after %llu tasks", slots[SLOTS - 1]);
 	bpf_timer_init(&slot->timer, &timers, 1);
 	bpf_timer_set_callback(&slot->timer, expired);
 	return (s32)bpf_timer_start(&slot->timer, 3 * NSEC_PER_MSEC, 0);

@@ -72,9 +72,15 @@ pub fn compile(source: &str) -> Policy {
 
 /// The policy of this text, in a file `wrong.bpf.c`.
 pub fn compile_text(text: &str) -> Policy {
+    compile_with("", text)
+}
+
+/// The same, with a loader's file of this text.
+pub fn compile_with(loader: &str, text: &str) -> Policy {
     let folder = tempfile::tempdir().expect("a folder");
     let source = folder.path().join("wrong.bpf.c");
     std::fs::write(&source, text).expect("a file");
+    std::fs::write(folder.path().join("wrong.loader.toml"), loader).expect("a file");
     try_compile(&source).unwrap_or_else(|error| panic!("{error}"))
 }
 

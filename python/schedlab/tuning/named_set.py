@@ -1,0 +1,84 @@
+"""Writes what was found as a named set, so that `POLICY@NAME` means it from then on.
+
+The file is that of the policy's sets: others in it stay as they are, and no name is taken that
+means other values already.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from schedlab import catalogue, user_file, whole_file
+from schedlab.errors import BadValue, SchedlabError
+
+SUFFIX = ".sets.toml"
+NAME_HINT = "begin with a letter or a digit, and go on with those and . _ + -"
+
+
+@dataclass(frozen=True)
+class NamedSet:
+    """Values that go by a name, with what they are and where they came from."""
+
+    name: str
+    description: str
+    source: str
+    tunables: Mapping[str, int]
+
+
+def path_for(policy: str, given: Path | None) -> Path:
+    """The file of a policy's sets: the one that is given, that beside a policy of the user's, or
+    for a shipped one a file here, which is to be put beside it."""
+    if given is not None:
+        return given
+    name, _ = catalogue.split_set(policy)
+    path = catalogue.find(catalogue.POLICIES, name)
+    is_own = catalogue.is_path(catalogue.POLICIES, name)
+    return (path.parent if is_own else Path()) / f"{catalogue.stem_of(path)}{SUFFIX}"
+
+
+def refuse_unfit(path: Path, name: str) -> None:
+    """Raises SchedlabError if no set of this name can be written there: better before a search."""
+    if not name[:1].isalnum() or not all(c.isalnum() or c in "._+-" for c in name):
+        raise BadValue("--name", name, "is no name of a set", NAME_HINT)
+    if not name.isascii() or name == "kernel":
+        raise BadValue("--name", name, "cannot be the name of a set", NAME_HINT)
+    if "same_as" in _known(path):
+        what = f"{path} says that its sets are those of another policy, so none can be added"
+        raise SchedlabError(what, "name another file with --write")
+    if not path.absolute().parent.is_dir():
+        what = f"{path}: there is no directory {path.absolute().parent}"
+        raise SchedlabError(what, "make it first, or name another file with --write")
+
+
+def write(path: Path, found: NamedSet) -> str:
+    """Adds a set to the file and gives the name that it has there: another if its own means other
+    values; nothing is written if the file has these values already. SchedlabError if it cannot be
+    written."""
+    known = {one.get("name"): one.get("tunables") for one in _known(path).get("set", ())}
+    name, number = found.name, 1
+    while name in known and known[name] != found.tunables:
+        number += 1
+        name = f"{found.name}-{number}"
+    if name not in known:
+        text = path.read_text() if path.exists() else ""
+        block = _block(name, found)
+        with whole_file.named_errors(f"set {path}", "name another file with --write"):
+            whole_file.write(path, f"{text.rstrip()}\n\n{block}" if text.strip() else block)
+    return name
+
+
+def _known(path: Path) -> dict:
+    return user_file.toml(f"file of sets {path}", path) if path.exists() else {}
+
+
+def _block(name: str, found: NamedSet) -> str:
+    lines = ["[[set]]", f"name = {_quoted(name)}", f"description = {_quoted(found.description)}"]
+    lines += [f"source = {_quoted(found.source)}", "", "[set.tunables]"]
+    lines += [f"{tunable} = {value:_}" for tunable, value in sorted(found.tunables.items())]
+    return "\n".join([*lines, ""])
+
+
+def _quoted(text: str) -> str:
+    """A basic string of TOML, in which JSON's ways of writing are TOML's, too."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,89 @@
+"""Goal: who looks again and again whether a comparison is clear claims no more than who looks once.
+
+Method: closed forms, and campaigns of known truth from a seed.
+"""
+
+import numpy as np
+import pytest
+from schedlab.statistics import stopping
+from schedlab.statistics.estimates import Verdict, compare_pairs, ratio
+from scipy import stats
+
+SEED = 20261127
+NR_CAMPAIGNS = 200
+MOST = 27
+THRESHOLD = 0.01
+# Small enough that what is the same is called so.
+SD_SMALL = 0.006
+
+
+def test_an_interval_has_its_share_of_the_error():
+    random = np.random.default_rng(SEED)
+    a, b = np.exp(random.normal(0, 0.1, (2, 12)))
+    found = ratio(a, b, looks=8)
+    test = stats.ttest_ind(np.log(a), np.log(b), equal_var=False)
+    low, high = np.exp(test.confidence_interval(1 - 0.05 / 8))
+    assert (found.low, found.high) == pytest.approx((low, high))
+    low, high = np.exp(test.confidence_interval(1 - 0.10 / 8))
+    assert (found.equivalence_low, found.equivalence_high) == pytest.approx((low, high))
+    assert found.p_value == pytest.approx(min(1, 8 * test.pvalue))
+    assert ratio(a, b, looks=1) == ratio(a, b)
+    assert found.log_error == ratio(a, b).log_error
+
+
+def test_looks_begin_where_there_is_an_interval_and_end_at_the_most():
+    assert stopping.looks_until_clear(5, 100) == [5, 8, 12, 18, 27, 41, 62, 93, 100]
+    assert stopping.looks_until_clear(1, 10) == [3, 5, 8, 10]
+    assert stopping.looks_until_clear(5, 5) == [5]
+    assert stopping.looks_until_clear(1, 2) == [2]
+
+
+def ending(random, logs, looks, sd):
+    """The words for three policies against a fourth when all are clear, or all runs are made."""
+    samples = np.exp(
+        random.normal(0, sd, (4, looks[-1])) + np.array([[0], *([one] for one in logs)])
+    )
+    for n in looks:
+        pairs = {str(of): (samples[of, :n], samples[0, :n]) for of in (1, 2, 3)}
+        words = [one.verdict for one in compare_pairs(pairs, THRESHOLD, len(looks)).values()]
+        if Verdict.INCONCLUSIVE not in words:
+            break
+    return words
+
+
+def rate(logs, wrong, sd=0.05):
+    """How often any of the words is one of those that are wrong."""
+    random, looks = np.random.default_rng(SEED), stopping.looks_until_clear(5, MOST)
+    ends = [ending(random, logs, looks, sd) for _ in range(NR_CAMPAIGNS)]
+    return sum(bool({*words} & wrong) for words in ends) / NR_CAMPAIGNS
+
+
+def test_where_nothing_differs_a_difference_is_claimed_in_less_than_a_twentieth():
+    different = {Verdict.FASTER, Verdict.SLOWER}
+    assert rate([0, 0, 0], different) <= 0.05, f"seed {SEED}"
+
+
+def test_what_differs_by_the_threshold_is_called_the_same_in_less_than_a_twentieth():
+    margin = np.log1p(THRESHOLD)
+    wrong = {Verdict.SAME, Verdict.FASTER}
+    assert rate([margin] * 3, wrong, SD_SMALL) <= 0.05, f"seed {SEED}"
+
+
+def test_what_differs_by_much_is_found():
+    assert rate([0.2, 0.2, -0.2], {Verdict.INCONCLUSIVE, Verdict.SAME}) == 0
+
+
+def test_without_the_correction_looking_again_and_again_would_claim_more():
+    """Else all of this would be in vain."""
+    random, looks = np.random.default_rng(SEED), stopping.looks_until_clear(5, MOST)
+    claims = {1: 0, len(looks): 0}
+    for _ in range(NR_CAMPAIGNS):
+        a, b = np.exp(random.normal(0, 0.2, (2, looks[-1])))
+        for correction in claims:
+            words = [
+                compare_pairs({"a": (a[:n], b[:n])}, THRESHOLD, correction)["a"].verdict
+                for n in looks
+            ]
+            claims[correction] += bool({*words} & {Verdict.FASTER, Verdict.SLOWER})
+    assert claims[1] / NR_CAMPAIGNS > 0.08
+    assert claims[len(looks)] / NR_CAMPAIGNS <= 0.05
