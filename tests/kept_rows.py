@@ -1,18 +1,19 @@
 """What a store has, for tests that hold one against another."""
 
-import sqlite3
+from schedlab.store.runs import Store
+
+# Of a clock, and of the question rather than of the run.
+NOT_COMPARED = ("started_at", "wall_ns", "experiment")
 
 
 def rows(path):
-    """All that a store has, but for times of a clock."""
-    database = sqlite3.connect(path)
-    places = database.execute(
-        "SELECT place.policy, place.machine, place.varied, place.seed, runs.* FROM experiment_runs"
-        " AS place JOIN runs ON runs.id = run ORDER BY 1, 2, 3, 4"
+    """Every run in its place in an experiment, with all that is kept of it but times of a clock."""
+    with Store(path, read_only=True) as store:
+        records = [record for of in store.experiments() for record in store.runs(of.id)]
+    found = []
+    for record in records:
+        manifest = {k: v for k, v in record.manifest.items() if k not in NOT_COMPARED}
+        found.append(vars(record) | {"manifest": manifest})
+    return sorted(
+        found, key=lambda row: [str(row[k]) for k in ("policy", "machine", "varied", "seed")]
     )
-    names = [column[0] for column in places.description]
-    clocks = ("started_at", "wall_ns", "seal", "id")
-    return [
-        {name: value for name, value in zip(names, row, strict=True) if name not in clocks}
-        for row in places
-    ]
