@@ -1,18 +1,18 @@
 """What a store has, for tests that hold one against another."""
 
-import sqlite3
+from schedlab.store.parts import VIEW, unpack
+from schedlab.store.runs import Store
+
+CLOCKS = ("started_at", "wall_ns", "seal", "id")
 
 
 def rows(path):
     """All that a store has, but for times of a clock."""
-    database = sqlite3.connect(path)
-    places = database.execute(
-        "SELECT place.policy, place.machine, place.varied, place.seed, runs.* FROM experiment_runs"
-        " AS place JOIN runs ON runs.id = run ORDER BY 1, 2, 3, 4"
-    )
-    names = [column[0] for column in places.description]
-    clocks = ("started_at", "wall_ns", "seal", "id")
-    return [
-        {name: value for name, value in zip(names, row, strict=True) if name not in clocks}
-        for row in places
-    ]
+    with Store(path, read_only=True) as store:
+        places = store.rows(
+            "SELECT place.policy, place.machine, place.varied, place.seed, run.*"
+            f" FROM experiment_runs AS place JOIN {VIEW} AS run ON run.id = place.run"
+            " ORDER BY 1, 2, 3, 4"
+        )
+    texts = [{**dict(row), "result": unpack(row["result"])} for row in places]
+    return [{name: of[name] for name in of if name not in CLOCKS} for of in texts]
