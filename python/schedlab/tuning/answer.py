@@ -1,5 +1,6 @@
 """What came of a search and of the judgement on it, for all who show it."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,6 +38,11 @@ class Trial:
     excess: Mapping[str, float] = field(default_factory=dict)
     why: str = ""
     scores: Sequence[Sequence[Sequence[float]]] = ()
+
+    @property
+    def costs(self) -> tuple[float, ...]:
+        """The cost by each objective over that of the base; none of one that failed."""
+        return tuple(map(math.exp, self.values or ()))
 
     @property
     def is_sound(self) -> bool:
