@@ -11,7 +11,7 @@ use crate::failure::FailureKind;
 use crate::linked::Linked;
 use crate::operations::Operation;
 use crate::place::TaskId;
-use bytecode::errno;
+use bytecode::{errno, kind};
 
 impl Core<'_> {
     /// Gives each CPU its cid, as those that are online have it now.
@@ -37,7 +37,14 @@ impl Core<'_> {
                 given.cid_masks = masks;
             }
             None => {
-                let message = "its arena has no room for the kernel's sets of cids".to_owned();
+                let mut maps = self.policy.given.object.maps.iter();
+                let arena = maps.find(|map| map.kind == kind::ARENA);
+                let has = arena.map_or(0, |map| map.entries_max);
+                let message = format!(
+                    "its arena has max_entries = {has} pages, and no room among them for the \
+                     kernel's sets of cids, which take {} on {nr} CPUs",
+                    KernelMasks::pages(nr)
+                );
                 self.fail(FailureKind::PolicyExit, message);
             }
         }

@@ -238,8 +238,7 @@ pub struct KernelMasks {
 impl KernelMasks {
     /// Takes room for those of a machine, as the kernel does (`scx_arena_alloc`), if there is any.
     pub fn new(arena: &mut Arena, nr_cpus: usize) -> Option<KernelMasks> {
-        let bytes = HEADER_BYTES + 8 * words_of(nr_cpus as u64);
-        let pages = PAGES_TAKEN.max(bytes.div_ceil(PAGE_BYTES) as u32);
+        let (bytes, pages) = KernelMasks::sizes(nr_cpus);
         let (mut next, mut left) = (0, 0);
         let mut take = || {
             if left < bytes {
@@ -251,6 +250,19 @@ impl KernelMasks {
         };
         let of_cpus = (0..nr_cpus).map(|_| take()).collect::<Option<Vec<u64>>>()?;
         Some(KernelMasks { of_cpus, online: take()? })
+    }
+
+    /// Bytes of one, and pages that are taken at once.
+    fn sizes(nr_cpus: usize) -> (u64, u32) {
+        let bytes = HEADER_BYTES + 8 * words_of(nr_cpus as u64);
+        (bytes, PAGES_TAKEN.max(bytes.div_ceil(PAGE_BYTES) as u32))
+    }
+
+    /// How many pages they take together: one for each CPU, and that of those online.
+    pub fn pages(nr_cpus: usize) -> u64 {
+        let (bytes, pages) = KernelMasks::sizes(nr_cpus);
+        let at_once = u64::from(pages) * PAGE_BYTES / bytes;
+        (nr_cpus as u64 + 1).div_ceil(at_once) * u64::from(pages)
     }
 }
 
@@ -383,6 +395,7 @@ mod tests {
 
     #[test]
     fn a_set_says_its_cids_and_the_kernels_lie_apart() {
+        assert_eq!(KernelMasks::pages(300), 8);
         let mut arena = Arena::new(0, 12);
         let masks = KernelMasks::new(&mut arena, 300).expect("room");
         let mut all = masks.of_cpus.clone();

@@ -315,10 +315,8 @@ impl Core<'_> {
     pub fn call_timer(&mut self, index: u32) {
         let Some(call) = self.policy.maps.timer_call(index) else { return };
         let TimerCall { callback, map, number, key, value } = call;
-        // One for each callback that is in others, as walks over maps have it.
         let place = key.map(|key| {
-            let place = self.policy.given.keys.pop();
-            let mut place = place.unwrap_or_else(|| self.visible.place([0; _]));
+            let mut place = self.policy.given.key_place(&mut self.visible);
             place[..key.len()].copy_from_slice(&key);
             place
         });

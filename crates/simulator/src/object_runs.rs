@@ -115,7 +115,13 @@ impl Core<'_> {
                 self.catch_up();
                 answer
             }
-            Err(fault) => self.fault(&fault, linked),
+            Err(mut fault) => {
+                if matches!(fault.kind, FaultKind::Thrown(_)) {
+                    let why = "it throws an exception, and is what catches one: nobody catches its";
+                    fault.kind = FaultKind::Refused(why.to_owned());
+                }
+                self.fault(&fault, linked)
+            }
         }
     }
 

@@ -373,6 +373,12 @@ impl Given {
 }
 
 impl Given {
+    /// A place for a key that a callback is given: one for each of those that are in each other.
+    /// Whoever takes it puts it back into `keys`.
+    pub fn key_place(&mut self, visible: &mut Visible) -> Placed<Key> {
+        self.keys.pop().unwrap_or_else(|| visible.place([0; _]))
+    }
+
     /// Keeps the place of the call that ended the run.
     #[cold]
     pub fn failed_in_call(&mut self, place: u32) {

@@ -105,6 +105,15 @@ fn a_run_that_its_loader_ends_before_init_is_dumped_by_cids() {
 }
 
 #[test]
+fn an_arena_that_is_too_small_is_told_with_what_it_would_take() {
+    let text = text("return prev_cid;", INSERT, "").replace("max_entries, 64", "max_entries, 4");
+    let said = said_at_end(&compile_text(&text), &[run(MS)], &Options::default());
+    let expected = "its arena has max_entries = 4 pages, and no room among them for the kernel's \
+        sets of cids, which take 4 on 1 CPUs";
+    assert_eq!(said, expected);
+}
+
+#[test]
 fn an_arena_that_only_a_loader_s_program_names_is_none_of_the_policy_s() {
     let names = "asm volatile(\"\" ::\"r\"(&arena));";
     for (in_enqueue, is_taken) in [("", false), (names, true)] {

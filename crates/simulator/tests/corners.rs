@@ -206,3 +206,24 @@ fn a_search_that_takes_too_long_ends_where_it_is() {
     assert!(said.contains(&format!("wrong.bpf.c:{line}")), "{said}");
     assert!(said.contains("has not returned after 67108864 instructions"), "{said}");
 }
+
+#[test]
+fn what_catches_an_exception_and_throws_one_is_named() {
+    let text = r#"
+#include <scx/common.bpf.h>
+char _license[] SEC("license") = "GPL";
+extern void bpf_throw(u64 cookie) __ksym;
+u64 nr;
+__noinline int corner_catch(u64 cookie)
+{
+	if (nr++ < 9)
+		bpf_throw(cookie);
+	return 0;
+}
+__attribute__((btf_decl_tag("exception_callback:corner_catch")))
+void BPF_STRUCT_OPS(corner_enqueue, struct task_struct *p, u64 enq_flags) { bpf_throw(1); }
+SCX_OPS_DEFINE(corner_ops, .enqueue = (void *)corner_enqueue, .name = "corner");
+"#;
+    let said = said_at_end(&compile_text(text), &[run(MS)], &Options::default());
+    assert!(said.contains("corner_catch: it throws an exception, and is what catches"), "{said}");
+}

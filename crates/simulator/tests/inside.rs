@@ -111,7 +111,7 @@ fn what_is_not_there_is_refused_with_what_is() {
     ];
     for (expression, expected) in cases {
         let told = refused(expression);
-        let begin = format!("policy dumps: --watch {expression}: ");
+        let begin = format!("policy dumps: to watch {expression}: ");
         assert!(told.starts_with(&begin) && told.contains(expected), "{told}");
     }
 }

@@ -89,7 +89,7 @@ impl Inside {
         let maps = object.maps.iter().map(handle).collect();
         let begin = |data: &bytecode::Data| {
             if data.is_of_arena() {
-                return in_arena(&object, data.len as u64);
+                return in_arena(&object, data.len as u64, &origin.sections);
             }
             let mut all = origin.sections.iter();
             all.find(|(map, _)| holds_section(map, &data.name)).map(|&(_, begin)| begin)
@@ -195,12 +195,15 @@ impl Values for Inside {
 }
 
 /// Where an arena's variables of so many bytes are in this process: libbpf puts them on its last
-/// pages, or, for kernels that address them otherwise, on its first. Nobody has touched others.
-fn in_arena(object: &Object, bytes: u64) -> Option<u64> {
+/// pages, or, for kernels that address them otherwise, on its first. Nobody has touched others. A
+/// section of other variables may be as large as the arena.
+fn in_arena(object: &Object, bytes: u64, sections: &[(OsString, u64)]) -> Option<u64> {
     let arena = object.maps.iter().find(|map| map.kind == kind::ARENA)?;
     let size = u64::from(arena.entries_max) * PAGE_BYTES;
     let mappings = front_end::shared_maps().ok()?;
-    let (begin, end) = mappings.into_iter().find(|(begin, end)| end - begin == size)?;
+    let is_section = |begin| sections.iter().any(|&(_, section)| section == begin);
+    let is_arena = |&(begin, end): &(u64, u64)| end - begin == size && !is_section(begin);
+    let (begin, end) = mappings.into_iter().find(is_arena)?;
     let last = end - bytes.next_multiple_of(PAGE_BYTES).min(size);
     [last, begin].into_iter().find(|&address| is_there(address) == Some(true))
 }

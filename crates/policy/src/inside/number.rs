@@ -46,7 +46,7 @@ pub struct Number {
 /// What is not there, with what is.
 pub fn find_number(object: &Object, expression: &str, nr_cpus: usize) -> Result<Number, String> {
     let (place, spot) =
-        find(object, expression, nr_cpus).map_err(|why| format!("--watch {expression}: {why}"))?;
+        find(object, expression, nr_cpus).map_err(|why| format!("to watch {expression}: {why}"))?;
     Ok(Number { place, spot })
 }
 

@@ -60,9 +60,7 @@ pub(super) fn for_each(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64
     }
     let kernel = &mut *run.host;
     let cpu = kernel.here() as u64;
-    // One for each of the walks that are in each other.
-    let place = kernel.policy.given.keys.pop();
-    let mut place = place.unwrap_or_else(|| kernel.visible.place([0; _]));
+    let mut place = kernel.policy.given.key_place(&mut kernel.visible);
     let shown = kernel.visible.room.address(place.address());
     let (mut count, mut last): (u64, Option<Vec<u8>>) = (0, None);
     while let Some((key, value)) = run.host.policy.maps.entry_behind(map, last.as_deref(), cpu) {
