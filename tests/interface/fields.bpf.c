@@ -9,6 +9,7 @@
 char _license[] SEC("license") = "GPL";
 
 #define SHARED_DSQ 0
+#define PF_FORKNOEXEC 0x40
 
 struct sched_ext_entity___more {
 	s32 selected_cpu;
@@ -29,6 +30,7 @@ struct task_struct___more {
 	struct thread_info___more thread_info;
 	struct sched_ext_entity___more scx;
 	struct sched_info___more sched_info;
+	unsigned int flags;
 	int wake_cpu;
 	u64 utime;
 	u64 stime;
@@ -81,6 +83,11 @@ void BPF_STRUCT_OPS(fields_enqueue, struct task_struct *p, u64 enq_flags)
 
 	EXPECT((s32)more->thread_info.cpu == scx_bpf_task_cpu(p));
 	EXPECT(more->wake_cpu == scx_bpf_task_cpu(p));
+	/* Another mask counts only where a task may not leave its CPU for now. */
+	EXPECT(p->cpus_ptr == &p->cpus_mask || bpf_cpumask_weight(p->cpus_ptr) == 1);
+	/* On one CPU schedlab's tasks may use more that do not come. */
+	if (scx_bpf_nr_cpu_ids() > 1)
+		EXPECT(p->nr_cpus_allowed == (s32)bpf_cpumask_weight(&p->cpus_mask));
 	/* It waits since it was woken up or put back. */
 	if (record)
 		EXPECT(more->scx.runnable_at >= record->jiffies);
@@ -122,6 +129,7 @@ s32 BPF_STRUCT_OPS(fields_init_task, struct task_struct *p, struct scx_init_task
 	struct task_struct___more *more = (void *)p;
 
 	EXPECT(!more->scx.disallow);
+	EXPECT(!args->fork || more->flags & PF_FORKNOEXEC);
 	if (!args->fork) {
 		more->scx.disallow = true;
 		EXPECT(more->scx.disallow);

@@ -76,12 +76,8 @@ impl Core<'_> {
 
     /// `set_cpus_allowed_scx`
     fn set_mask(&mut self, task: TaskId, mask: &OwnMask, allowed: Allowed) {
-        let everywhere = mask.equals(&self.idle.masks().possible);
-        let (shared, shift) = (self.shown_possible(), self.visible.room.shift);
-        let mut own = self.tasks.mask(task);
-        own.copy(mask);
+        self.tasks.mask(task).copy(mask);
         let seen = self.tasks.seen_mut(task);
-        seen.cpus_ptr = if everywhere { shared } else { shift.show(own.bits.as_ptr()) };
         seen.nr_cpus_allowed = mask.weight() as i32;
         // What other CPUs did in events that began earlier they did with the old mask.
         self.recorder.observe(self.time.began_ns(), Event::Affinity { task, allowed });

@@ -30,10 +30,9 @@ impl Core<'_> {
         let allowed: &CpuMask = set.as_ref().map_or(possible, |mask| mask);
         let space = kind.address_space.unwrap_or_else(|| self.tasks.add_space(&mut self.visible));
         let mm = self.visible.room.shift.show(self.tasks.space_address(space));
-        let shared = set.is_none().then(|| self.shown_possible());
         let task = self.tasks.add(&mut self.visible, template, kind, allowed, random);
-        if kind.cpus.is_none() {
-            // As the kernel's first task, and so all others: NR_CPUS, whatever there is.
+        if kind.cpus.is_none() && self.cpus.len() == 1 {
+            // More are possible than there are, or no policy would be asked where tasks go.
             self.tasks.seen_mut(task).nr_cpus_allowed = self.visible.width().cpus() as i32;
         }
         self.recorder.observe(self.now_ns(), Event::Created { template, task });
@@ -52,7 +51,6 @@ impl Core<'_> {
         let here = self.here();
         let seen = self.tasks.seen_mut(task);
         seen.mm = mm;
-        seen.cpus_ptr = shared.unwrap_or(seen.cpus_ptr);
         seen.real_parent = parent;
         (seen.cgroups, seen.task_group) = (group, group);
         seen.cpu = if allowed.has(here) { here } else { first } as i32;

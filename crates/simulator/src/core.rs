@@ -129,16 +129,11 @@ impl Core<'_> {
 
     // ---- tasks ------------------------------------------------------------------------------
 
-    /// Whether a task may run on a CPU of the machine, be it online or not. Most tasks share the
-    /// mask of all CPUs, and then one look at the pointer will do.
+    /// Whether a task may run on a CPU of the machine, be it online or not. Most tasks may on all,
+    /// and then one look at their number will do.
     pub fn may_run_on(&self, task: TaskId, cpu: usize) -> bool {
-        let seen = self.tasks.seen(task);
-        std::ptr::eq(seen.cpus_ptr, self.shown_possible()) || self.tasks.mask(task).has(cpu)
-    }
-
-    /// What the policy is shown for the mask of all CPUs.
-    pub fn shown_possible(&self) -> *const u64 {
-        self.visible.room.shift.show(self.idle.masks().possible.bits.as_ptr())
+        let nr_allowed = self.tasks.seen(task).nr_cpus_allowed as usize;
+        nr_allowed >= self.cpus.len() || self.tasks.mask(task).has(cpu)
     }
 
     /// The task, or idle task, that runs on a CPU.

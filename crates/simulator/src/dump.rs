@@ -248,10 +248,7 @@ impl Core<'_> {
     }
 
     fn cpus_text(&self, task: TaskId) -> String {
-        let shares_all = std::ptr::eq(self.tasks.seen(task).cpus_ptr, self.shown_possible());
-        let own = self.tasks.mask(task);
-        let all: &CpuMask = &self.idle.masks().possible;
-        mask_text(if shares_all { all } else { &own }, self.cpus.len())
+        mask_text(&self.tasks.mask(task), self.cpus.len())
     }
 
     /// CPU time so far.

@@ -418,6 +418,11 @@ fn new_state(template: u32, kind: &TaskTemplate, random: Random) -> State {
 /// `SCX_DSQ_INVALID`
 const DSQ_INVALID: u64 = 1 << 63;
 
+/// `PF_IDLE`
+const PF_IDLE: u32 = 1 << 1;
+/// `PF_FORKNOEXEC`: forked, and never given another program. Nobody here executes one.
+const PF_FORKNOEXEC: u32 = 1 << 6;
+
 /// A task structure with this name and nice value, allowed nowhere yet.
 fn new_task(pid: i32, name: &str, nice: i32) -> abi::Task {
     let weight = nice_weight(nice);
@@ -427,6 +432,7 @@ fn new_task(pid: i32, name: &str, nice: i32) -> abi::Task {
     }
     abi::Task {
         scx: abi::Entity { weight: scx_weight(weight), ..abi::Entity::default() },
+        flags: PF_FORKNOEXEC,
         pid,
         tgid: pid,
         prio: 120 + nice,
@@ -440,7 +446,6 @@ fn new_task(pid: i32, name: &str, nice: i32) -> abi::Task {
 
 /// The idle task of a CPU.
 fn idle_task(visible: &mut Visible, cpu: usize) -> Placed<abi::Task> {
-    const PF_IDLE: u32 = 2;
     let mut task = visible.place_idle_task(new_task(0, &format!("swapper/{cpu}"), 0));
     task.flags = PF_IDLE;
     task.cpu = cpu as i32;
