@@ -360,6 +360,10 @@ bench-race: peer-programs setup ## Races all run queues and peers in all workloa
 	schedlab race --full --peers --report schedlab-race.html
 	schedlab race --full --peers --quiet --json | python tests/race_aims.py
 
+.PHONY: bench-store
+bench-store: setup ## A store of 1,000 to 1,000,000 runs: what it takes to keep, find, compare, report: 20 minutes, 2 GB
+	python tests/many_runs.py
+
 .PHONY: swarm
 swarm: ## 1,000 random scenarios under every policy, invariants on
 	cargo run --release --locked -p simulator --example swarm -- 1000

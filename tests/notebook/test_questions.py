@@ -269,7 +269,7 @@ def test_a_run_that_fails_is_told_with_its_replay(tmp_path, capsys):
         ({"jobs": 2}, "unknown parameter 'jobs' of workload hackbench: did you mean processes?"),
         ({"set": {}}, "did you mean tunables?"),
         ({"progres": True}, "did you mean progress?"),
-        ({"profile": True}, "; keywords of the call: vary, repeat, seed, tunables, store, "),
+        ({"profile": True}, "; keywords of the call: vary, repeat, until, repeat_max, seed, tunables, store, "),
     ],
 )
 def test_a_hint_speaks_of_keywords_and_a_traceback_shows_it(tmp_path, changes, words):
@@ -413,7 +413,9 @@ def test_what_is_wrong_is_named_with_a_way_out():
 
 def test_no_workload_has_a_parameter_that_a_keyword_takes():
     keywords = {
-        name for asked in (sl.simulate, sl.play, sl.compare) for name in signature(asked).parameters
+        name
+        for asked in (sl.simulate, sl.play, sl.compare, sl.tune)
+        for name in signature(asked).parameters
     }
     for row in sl.workloads().itertuples():
         assert not keywords & {one["name"] for one in row.parameters}, row.name

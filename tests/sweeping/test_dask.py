@@ -70,7 +70,7 @@ def kill(pid):
 
 
 def nr_kept(store):
-    # It may be on its way to be one.
+    # It may be that the store is just being made.
     with contextlib.suppress(StoreError), Store(store, read_only=True) as opened:
         return opened.rows("SELECT count(*) FROM runs")[0][0]
     return 0

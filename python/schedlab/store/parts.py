@@ -63,6 +63,16 @@ RUNS = Table(
 )  # fmt: skip
 # By the name that each has in `VIEW`.
 _PARTS = {"run": RUNS, "recipe": RECIPES, "origin": ORIGINS}
+_FIND = (
+    "SELECT run.id, run.result_digest FROM main.recipes AS recipe"
+    " JOIN main.runs AS run ON run.recipe = recipe.id WHERE run.seed = :seed AND "
+) + " AND ".join(f"recipe.{name} = :{name}" for name in DECIDES)
+# Finds a row of these by all its values, of which the rest of a replay may be missing.
+_SAME = {
+    table.name: f"SELECT id FROM main.{table.name} WHERE "
+    + " AND ".join(f"{name} IS :{name}" for name in table.columns)
+    for table in (RECIPES, ORIGINS)
+}
 
 # What results have in common, so that they need not say it: the names of their numbers, and the
 # bounds of the bins of their histograms, 16 to an octave. It belongs to the format: with another
@@ -140,12 +150,7 @@ def view(database: sqlite3.Connection) -> None:
 
 def find(database: sqlite3.Connection, key: Mapping[str, Any]) -> sqlite3.Row | None:
     """The run with this key: its number and digest."""
-    where = " AND ".join(f"recipe.{name} = :{name}" for name in DECIDES)
-    query = (
-        "SELECT run.id, run.result_digest FROM main.recipes AS recipe"
-        f" JOIN main.runs AS run ON run.recipe = recipe.id WHERE {where} AND run.seed = :seed"
-    )
-    return database.execute(query, key).fetchone()
+    return database.execute(_FIND, key).fetchone()
 
 
 def put(database: sqlite3.Connection, whole: Mapping[str, Any], gives_way: str) -> int:
@@ -189,7 +194,5 @@ def _around_seed(replay: str, seed: int) -> tuple[str, str | None]:
 
 def _number(database: sqlite3.Connection, table: Table, row: Mapping[str, Any]) -> int:
     """The number of the row with these values, which is written if there is none."""
-    same = " AND ".join(f"{name} IS :{name}" for name in table.columns)
-    query = f"SELECT id FROM main.{table.name} WHERE {same}"
-    found = database.execute(query, row).fetchone()
+    found = database.execute(_SAME[table.name], row).fetchone()
     return found["id"] if found else table.put(database, row)

@@ -4,6 +4,7 @@ All that is done with a table follows from its fields and their types. A field t
 number or truth is JSON.
 """
 
+import functools
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -67,6 +68,8 @@ class Table:
         key = f"{'UNIQUE' if numbered else 'PRIMARY KEY'} ({', '.join(unique)})"
         number = ["id INTEGER PRIMARY KEY"] * numbered
         parts = [*number, *self.definitions.values(), *[key] * bool(unique)]
+        marks = f"VALUES ({', '.join(f':{name}' for name in self.columns)})"
+        self._put = functools.cache(functools.partial(self._insert, marks))
         # The SQL that makes the table where there is none.
         self.create = f"CREATE TABLE IF NOT EXISTS {name} ({', '.join(parts)}) STRICT"
 
@@ -87,8 +90,7 @@ class Table:
         on `mine`, the row that is there, and `excluded`, the new one. What is always replaced
         becomes the last row of its table; else a row keeps its place.
         """
-        marks = ", ".join(f":{name}" for name in self.columns)
-        return database.execute(self._insert(f"VALUES ({marks})", gives_way), row).lastrowid
+        return database.execute(self._put(gives_way), row).lastrowid
 
     def take(
         self,

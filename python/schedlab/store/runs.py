@@ -167,10 +167,11 @@ class Store(contextlib.ExitStack):
         """
         with faults.named_errors(self.path):
             # Others may write meanwhile: packing takes longer than writing.
-            wholes = [self._whole(record) for record in records]
+            keys = [record.key._asdict() for record in records]
+            wholes = list(map(self._whole, records, keys))
         with self.transaction() as database:
-            for record, whole in zip(records, wholes, strict=True):
-                there = self._there(record)
+            for record, key, whole in zip(records, keys, wholes, strict=True):
+                there = self._there(record, key)
                 number = there["id"] if there else parts.put(database, whole, NEVER)
                 if there and whole and not there["result_digest"]:
                     parts.put(database, whole, DIED_HERE)
@@ -365,16 +366,16 @@ class Store(contextlib.ExitStack):
             database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
-    def _whole(self, record: RunRecord) -> dict[str, Any] | None:
+    def _whole(self, record: RunRecord, key: Mapping[str, Any]) -> dict[str, Any] | None:
         """What is to be kept of a run; None if a finished one is there."""
-        there = parts.find(self._database, record.key._asdict())
+        there = parts.find(self._database, key)
         if there is not None and there["result_digest"]:
             return None
         return parts.sealed({**record.manifest, **vars(record), "result_digest": record.digest})
 
-    def _there(self, record: RunRecord) -> sqlite3.Row | None:
+    def _there(self, record: RunRecord, key: Mapping[str, Any]) -> sqlite3.Row | None:
         """Number and digest of the same run, if it is there; refuses it with another digest."""
-        row = parts.find(self._database, record.key._asdict())
+        row = parts.find(self._database, key)
         if row is None or not differ(record.manifest["backend"], record.digest, row):
             return row
         [first] = self.rows(f"SELECT * FROM {parts.VIEW} WHERE id = ?", row["id"])
