@@ -6,6 +6,7 @@ Options and file say the same things in the same words, so both become one plain
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -107,7 +108,7 @@ class Experiment:
         optional += ("until_ci", "repeat_max")
         return {k: v for k, v in asdict(self).items() if v or k not in optional}
 
-    @property
+    @functools.cached_property
     def id(self) -> str:
         """12 hex digits of the definition: the same experiment has the same id everywhere."""
         return id_of(self.definition)
