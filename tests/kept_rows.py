@@ -1,18 +1,19 @@
 """What a store has, for tests that hold one against another."""
 
-from schedlab.store.parts import VIEW, unpack
 from schedlab.store.runs import Store
 
-CLOCKS = ("started_at", "wall_ns", "seal", "id")
+# Of a clock, and of the question rather than of the run.
+NOT_COMPARED = ("started_at", "wall_ns", "experiment")
 
 
 def rows(path):
-    """All that a store has, but for times of a clock."""
+    """Every run in its place in an experiment, with all that is kept of it but times of a clock."""
     with Store(path, read_only=True) as store:
-        places = store.rows(
-            "SELECT place.policy, place.machine, place.varied, place.seed, run.*"
-            f" FROM experiment_runs AS place JOIN {VIEW} AS run ON run.id = place.run"
-            " ORDER BY 1, 2, 3, 4"
-        )
-    texts = [{**dict(row), "result": unpack(row["result"])} for row in places]
-    return [{name: of[name] for name in of if name not in CLOCKS} for of in texts]
+        records = [record for of in store.experiments() for record in store.runs(of.id)]
+    found = []
+    for record in records:
+        manifest = {k: v for k, v in record.manifest.items() if k not in NOT_COMPARED}
+        found.append(vars(record) | {"manifest": manifest})
+    return sorted(
+        found, key=lambda row: [str(row[k]) for k in ("policy", "machine", "varied", "seed")]
+    )

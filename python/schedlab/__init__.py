@@ -30,15 +30,18 @@ if TYPE_CHECKING:
     from schedlab.notebook.stores import measure, race_queues
     from schedlab.notebook.stores import open as open
     from schedlab.notebook.sweeps import sweep
+    from schedlab.notebook.tuning import tune
 
     __version__: str
 
 # `from schedlab import *` leaves Python's own `open` alone.
 __all__ = [
     "SchedlabError", "__version__", "check", "compare", "compare_groups", "machines", "measure",
-    "play", "policies", "race_queues", "read_experiment", "simulate", "sweep", "vm", "workloads",
+    "play", "policies", "race_queues", "read_experiment", "simulate", "sweep", "tune", "vm",
+    "workloads",
 ]  # fmt: skip
 _ELSEWHERE = {"SchedlabError": "errors", "sweep": "notebook.sweeps"}
+_ELSEWHERE |= {"tune": "notebook.tuning"}
 _ELSEWHERE |= dict.fromkeys(("measure", "open", "race_queues"), "notebook.stores")
 
 

@@ -413,7 +413,9 @@ def test_what_is_wrong_is_named_with_a_way_out():
 
 def test_no_workload_has_a_parameter_that_a_keyword_takes():
     keywords = {
-        name for asked in (sl.simulate, sl.play, sl.compare) for name in signature(asked).parameters
+        name
+        for asked in (sl.simulate, sl.play, sl.compare, sl.tune)
+        for name in signature(asked).parameters
     }
     for row in sl.workloads().itertuples():
         assert not keywords & {one["name"] for one in row.parameters}, row.name

@@ -142,12 +142,13 @@ void BPF_STRUCT_OPS(some_dispatch, s32 cpu, struct task_struct *prev)
     [
         ("", ".flags = 1 << 8", {"6.12": "flag SCX_OPS_TID_TO_TASK", "6.18": "flag"}),
         ("", ".flags = 1 << 5", {"6.12": "flag SCX_OPS_ALLOW_QUEUED_WAKEUP"}),
+        ("", ".flags = 1 << 16", {"7.3": "flag SCX_OPS_HAS_CGROUP_WEIGHT"}),
         (BANDWIDTH, ".cgroup_set_bandwidth = (void *)some_bandwidth", {"6.12": "cgroup_set_band"}),
         (SELECTS, ".enqueue = (void *)some_enqueue", {"6.12": "called in enqueue"}),
         (PEEKS, ".dispatch = (void *)some_dispatch", {"6.12": "dsq_peek", "6.18": "dsq_peek"}),
     ],
 )
-def test_a_release_refuses_what_came_after_it(before, what, refusals, tmp_path):
+def test_a_release_refuses_what_only_others_have(before, what, refusals, tmp_path):
     policy = tmp_path / "some.bpf.c"
     policy.write_text(POLICY.format(before=before, what=what))
     for release in (None, "6.12", "6.18", "7.3"):

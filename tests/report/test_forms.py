@@ -71,6 +71,8 @@ def test_a_mean_stands_in_the_middle_of_its_interval(mean, low, high, text):
         (forms.ratio_text(0.41999), "0.420"),
         (forms.ratio_text(12.345), "12.3"),
         (forms.ratio_text(123.45), "123"),
+        (forms.ratio_text(999.7), "1,000"),
+        (forms.ratio_text(222_345.0), "222,000"),
         (forms.ratio_text(None), "–"),
         (forms.ratio_text(1.5, 1.4, 1.6), "1.500 [1.400, 1.600]"),
         (forms.ratio_text(1.0, 1.0, 1.0), "1.000 [1.000, 1.000]"),

@@ -181,7 +181,7 @@ def test_what_a_lost_worker_had_others_do(engine):
     assert client.cells("a")
     del client.nr_threads["a"]
     fill(one, seeds)
-    assert any("worker a is gone: others make the" in text for text in one.told)
+    assert any("worker a is gone: others make what it had" in text for text in one.told)
     assert finish(one, client, seeds) == list(range(20))
 
 
@@ -265,14 +265,31 @@ def test_a_worker_that_is_wrong_is_told_once_and_gets_nothing(engine, answered, 
     ]
 
 
-def test_where_no_worker_can_be_used_the_sweep_says_why(engine):
+def test_where_no_worker_can_be_used_the_sweep_says_why_once_others_could_have_come(
+    engine, monkeypatch
+):
     client = Client(a=1)
     one = engine(client)
     one.wait()
     client.enrol("it has schedlab 0.0")
+    one.wait()
+    one.wait()
+    monkeypatch.setattr(elsewhere, "OTHERS_AWAITED_S", -1)
     with pytest.raises(SchedlabError, match="no worker of Dask can be used: a: it has schedlab 0"):
-        for _ in range(3):
-            one.wait()
+        one.wait()
+
+
+def test_a_worker_is_waited_for_and_told_once(engine, monkeypatch):
+    monkeypatch.setattr(elsewhere, "TELL_AFTER_S", -1)
+    client = Client()
+    one = engine(client)
+    for _ in range(3):
+        assert fill(one, [1]) == []
+    assert one.told == ["note: there is no worker of Dask to simulate: waiting for one"]
+    client.nr_threads["late"] = 1
+    one.wait()
+    client.enrol()
+    assert finish(one, client, [2]) == [1, 2]
 
 
 def test_a_worker_that_errs_is_used_no_more_and_its_cells_are_made(engine):
@@ -288,18 +305,32 @@ def test_a_worker_that_errs_is_used_no_more_and_its_cells_are_made(engine):
     assert one.told[-1] == "note: worker a is not used: it cannot simulate: no space left"
 
 
-def test_a_silent_worker_is_given_up(engine, monkeypatch):
+def test_what_a_silent_worker_had_others_do_and_it_may_come_back(engine, monkeypatch):
     client = Client(a=1, b=1)
     one = engine(client)
     one.wait()
     client.enrol()
-    fill(one, [1])
+    seeds = list(range(6))
+    fill(one, seeds)
+    fill(one, seeds)
+    assert client.cells("a")
+    told = client.scheduler_info
+    client.scheduler_info = lambda n_workers: {
+        "workers": {name: about | {"last_seen": 1} for name, about in told(1)["workers"].items()}
+        | {"b": {"nthreads": 1, "last_seen": client.clock}}
+    }
+    one.wait()
     monkeypatch.setattr(elsewhere, "SILENT_S", -1)
-    told = client.scheduler_info(1)
-    client.scheduler_info = lambda n_workers: told
-    with pytest.raises(SchedlabError, match="a: has been silent"):
-        for _ in range(3):
-            one.wait()
+    one.wait()
+    monkeypatch.setattr(elsewhere, "SILENT_S", 60)
+    assert "note: worker a has been silent for -1 s: others make what it had, 2 runs" in one.told
+    assert finish(one, client, seeds) == list(range(6))
+    assert one.nr_workers == 1
+    client.scheduler_info = told
+    one.wait()
+    client.enrol()
+    one.wait()
+    assert one.nr_workers == 2
 
 
 def test_a_scheduler_that_is_gone_ends_the_sweep_with_a_way_on(engine):

@@ -138,7 +138,7 @@ def test_a_run_that_always_dies_is_kept_as_failed_and_stops_nothing(store, capsy
     failed = [row for row in rows(store) if row["status"] == "failed"]
     assert len(rows(store)) == NR_PLACES
     assert {row["seed"] for row in failed} == {2}
-    assert json.loads(failed[0]["result"])["error"]["kind"] == "crash"
+    assert failed[0]["result"]["error"]["kind"] == "crash"
     told = capsys.readouterr().err
     assert "policy fifo with hackbench, groups = 1, rr.slice_ns = 1ms on osdl-1, seed 2" in told
     assert "lost its process: it is tried again" in told

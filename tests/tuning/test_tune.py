@@ -314,7 +314,10 @@ def test_shorter_turns_are_found_judged_and_written_as_a_set(folder, command):
     [of] = policy.sets
     assert of["name"] == "tuned" and of["tunables"]["turn_ns"] < 8_000_000
     page = (folder / "page.html").read_text()
-    assert "better on" in page and "<strong>" in page
+    assert "<strong>better on" in page
+    figures = re.findall(r'data-figure="([^"]+)">(.*?)</script>', page)
+    assert [name for name, _ in figures] == ["search-figure-1", "tunable-1-1"]
+    assert all(json.loads(drawn)["data"] for _, drawn in figures)
 
     again = told(command, *words)
     assert again["runs_made"] == 0 and again["verdict"] == "better"
@@ -360,12 +363,14 @@ def test_trials_that_fail_are_counted_and_do_not_end_the_search(folder, command)
 
 def test_several_objectives_give_a_front_of_which_none_beats_another(folder, command):
     words = ["--objective", "fairness", "--only", "turn_ns", "--trials", "12"]
+    words += ["--report", "page.html"]
     found = told(command, *words)
     values = [
         next(t["log_cost_ratios"] for t in found["trials"] if t["number"] == one["trial"])
         for one in found["candidates"]
     ]
     assert values
+    assert 'id="front-figure"' in (folder / "page.html").read_text()
     for one in values:
         assert not any(all(a < b for a, b in zip(other, one, strict=True)) for other in values)
 
@@ -407,6 +412,9 @@ def test_a_scenario_without_anything_of_an_objective_is_refused_first(folder, co
     assert done.returncode == 2
     assert "hogs on osdl-1 has nothing of it" in done.stderr
     assert "it has makespan" in done.stderr
+    done = command(*WORDS, "--only", "turn_ns", "--keep", "missed_deadlines=1%")
+    assert done.returncode == 2
+    assert "--keep missed_deadlines=1%: no scenario has anything of it" in done.stderr
 
 
 # ---- named sets ---------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use crate::btf::{Type, essential_name};
 use crate::error::{LinkError, Place};
 use crate::instruction::{Callee, Instruction, Operand, Register, SLOT_BYTES, Size, wide_number};
+use crate::maps::kind;
 use crate::notes::{FieldRelocation, Question};
 use crate::object_file::{Object, Reference};
 use crate::program::{
@@ -114,6 +115,20 @@ impl Program {
             next += 1;
         }
         Ok(link.program)
+    }
+
+    /// Whether any of its code refers to an arena, by itself or by variables there. As a kernel
+    /// counts it, code that is never reached does so, too.
+    pub fn uses_arena(&self, object: &Object) -> bool {
+        let is_of_arena = |reference: &Reference| match *reference {
+            Reference::Map(map) => object.maps[map].kind == kind::ARENA,
+            Reference::Data { section, .. } => object.data[section].is_of_arena(),
+            _ => false,
+        };
+        self.functions.iter().map(|linked| &object.functions[linked.function]).any(|of| {
+            let slots = of.first..of.first + of.slots;
+            object.code[of.code].references.range(slots).any(|(_, found)| is_of_arena(found))
+        })
     }
 }
 

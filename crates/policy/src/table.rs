@@ -14,8 +14,8 @@ const DISPATCH_MAX_BATCH_MAX: u64 = i32::MAX as u64;
 /// What tables of operations are called: with CPUs and, since Linux 7.3, with cids in their place.
 pub(crate) const TYPES: [&str; 2] = ["sched_ext_ops", "sched_ext_ops_cid"];
 
-/// Flags that any kernel has, each with what the simulator does about it.
-/// Source: Linux 6.12 to 7.3, `enum scx_ops_flags`.
+/// Flags that some kernel has, each with what the simulator does about it.
+/// Source: Linux 6.12, 6.18 and 7.3, `enum scx_ops_flags`.
 pub(crate) const FLAGS: [(&str, u64); 10] = [
     ("SCX_OPS_KEEP_BUILTIN_IDLE", 1 << 0),      // as in a kernel
     ("SCX_OPS_ENQ_LAST", ENQ_LAST),             // as in a kernel
@@ -26,7 +26,7 @@ pub(crate) const FLAGS: [(&str, u64); 10] = [
     ("SCX_OPS_BUILTIN_IDLE_PER_NODE", 1 << 6),  // taken; idle CPUs are looked for in all nodes
     ("SCX_OPS_ALWAYS_ENQ_IMMED", 1 << 7),       // taken; a task may wait in a local queue
     ("SCX_OPS_TID_TO_TASK", 1 << 8),            // as in a kernel
-    ("SCX_OPS_HAS_CGROUP_WEIGHT", 1 << 16),     // taken; it changes nothing in a kernel, either
+    ("SCX_OPS_HAS_CGROUP_WEIGHT", 1 << 16),     // taken; a kernel up to 6.18 warns without it
 ];
 const ENQ_LAST: u64 = 1 << 1;
 
@@ -37,8 +37,8 @@ pub fn names_of_flags(flags: u64) -> impl Iterator<Item = &'static str> {
 
 /// Refuses a table that no kernel takes; `policy` is the name of the policy, whose object it is of.
 pub(crate) fn check(policy: &str, object: &Object, table: &Table) -> Result<(), PolicyError> {
-    let refused = of_functions(object, table).or_else(|| of_name(policy, table));
-    let refused = refused.or_else(|| of_numbers(table));
+    let refused = of_functions(object, table).or_else(|| of_children(table));
+    let refused = refused.or_else(|| of_name(policy, table)).or_else(|| of_numbers(table));
     refused.map_or(Ok(()), |(reason, hint)| {
         Err(PolicyError::Table { policy: policy.to_owned(), reason, hint })
     })
@@ -58,6 +58,18 @@ fn of_functions(object: &Object, table: &Table) -> Refusal {
     Some((
         format!("{place}{name} is its .{member} and not declared as an operation"),
         format!("declare it as BPF_STRUCT_OPS({name}, ...)"),
+    ))
+}
+
+/// Who is above others has cids. Source: Linux 7.3, kernel/sched/ext/ext.c, `validate_ops`; before
+/// it no kernel knows of that.
+fn of_children(table: &Table) -> Refusal {
+    let member = ["sub_attach", "sub_detach"]
+        .into_iter()
+        .find(|&name| table.of == TYPES[0] && table.functions.contains_key(name))?;
+    Some((
+        format!("its .{member} is for a {}, and it is a {}", TYPES[1], TYPES[0]),
+        format!("leave .{member} out, or declare the table as struct {}", TYPES[1]),
     ))
 }
 

@@ -34,6 +34,29 @@ fn a_name_is_what_a_kernel_takes_for_one() {
 }
 
 #[test]
+fn who_has_others_below_has_cids() {
+    let of = |kind: &str, member: &str| {
+        let own = format!("SEC(\".struct_ops.link\") struct {kind} counting_ops");
+        let text = format!(
+            "#include <scx/common.bpf.h>
+            char _license[] SEC(\"license\") = \"GPL\";
+            struct sched_ext_ops___own {{ s32 (*{member})(void *); char name[128]; }};
+            struct sched_ext_ops_cid {{ s32 (*{member})(void *); char name[128]; }};
+            s32 BPF_STRUCT_OPS(counting_sub, void *args) {{ return 0; }}
+            {own} = {{ .{member} = (void *)counting_sub, {NAME} }};"
+        );
+        Workshop::new().build("counting", &text).err().map(|error| error.to_string())
+    };
+    for member in ["sub_attach", "sub_detach"] {
+        assert_eq!(of("sched_ext_ops_cid", member), None);
+        let said = of("sched_ext_ops___own", member).unwrap();
+        let expected =
+            format!("its .{member} is for a sched_ext_ops_cid, and it is a sched_ext_ops");
+        assert!(said.contains(&expected), "{said}");
+    }
+}
+
+#[test]
 fn numbers_are_within_what_a_kernel_takes() {
     let cases = [
         (".timeout_ms = 30001", "its .timeout_ms is 30001\nhint: 30000 (30 s) is the most"),

@@ -7,7 +7,8 @@ use crate::shown::{Part, Shown};
 use crate::visible::{CPU_AT, Placed, Visible};
 use crate::{ON_VM, Options};
 use bytecode::{
-    Addresses, Arena, Constant, Machine, Maps, Program, UnknownMap, World, arena_of, kind, tokens,
+    Addresses, Arena, Constant, LinkError, Machine, Maps, Program, UnknownMap, World, arena_of,
+    tokens,
 };
 use policy::{Call, Loaded, Made, Write};
 use scenario::machine::Release;
@@ -157,15 +158,15 @@ impl Linked {
         let called = table.functions.iter().filter(|(name, _)| !is_never_called(name));
         let made = copy.calls.iter().flat_map(|call| &call.made);
         let by_loader = copy.calls.iter().chain(made.map(|made| &made.by));
-        let by_loader = by_loader.map(|call| &call.function);
-        let called = called.map(|(_, function)| function).chain(by_loader);
-        let roots: Vec<usize> = called.copied().collect();
+        let by_loader = by_loader.map(|call| call.function);
+        let called = called.map(|(_, &function)| function);
+        let roots: Vec<usize> = called.clone().chain(by_loader).collect();
         let (elements, cells) = (known.elements(CPU_AT), known.cells());
         let constants = constants(copy, &data, world);
         let data_at = data.clone();
         let addresses = Addresses { data: data_at, maps, constants, elements, cells, user_upper };
-        let program = Program::link(&copy.object, &roots, world, &addresses);
-        let program = program.map_err(|error| match release {
+        let link = |roots: &[usize]| Program::link(&copy.object, roots, world, &addresses);
+        let program = link(&roots).map_err(|error| match release {
             _ if !error.is_of_this_world() => error.to_string(),
             Some(release) => format!("{error}{}", releases::another(release)),
             None => format!("{error}{ON_VM}"),
@@ -174,8 +175,8 @@ impl Linked {
         let operations = Operations::of_object(copy, number)
             .map_err(|name| format!("the simulator lacks the operation {name}{ON_VM}"))?;
         releases::check(release, copy, operations.flags)?;
-        if operations.take_cids && !copy.object.maps.iter().any(|map| map.kind == kind::ARENA) {
-            return Err("a sched_ext_ops_cid needs a map of type BPF_MAP_TYPE_ARENA".to_owned());
+        if operations.take_cids {
+            check_arena(copy, link(&called.collect::<Vec<_>>()))?;
         }
         if operations.dispatch_max_batch > BATCH_MAX {
             let batch = operations.dispatch_max_batch;
@@ -263,6 +264,21 @@ impl Adopted {
         let arguments_at = visible.room.address(linked.arguments.address());
         Ok(Adopted { code: Some(Box::new(linked)), ops, maps, arguments_at })
     }
+}
+
+/// Refuses a table with cids none of whose operations names an arena, whatever else does; `alone`
+/// are these operations, linked. Source: Linux 7.3, kernel/sched/ext/ext.c, `bpf_scx_reg_cid`.
+fn check_arena(copy: &Loaded, alone: Result<Program, LinkError>) -> Result<(), String> {
+    let alone = alone.map_err(|error| error.to_string())?;
+    if alone.uses_arena(&copy.object) {
+        return Ok(());
+    }
+    let refused = "a sched_ext_ops_cid has an arena, which one of its operations refers to";
+    Err(format!(
+        "{refused}; here none does\n\
+         hint: where there is a map of type BPF_MAP_TYPE_ARENA, as arena, say in an operation \
+         asm volatile(\"\" ::\"r\"(&arena))"
+    ))
 }
 
 /// What the policy cannot change and nobody else does: its constants, by their addresses, and what

@@ -2,7 +2,7 @@
 //!
 //! A kernel of no release in particular has what any of them has, so that what was written for one
 //! runs. Sources: Linux 6.12, kernel/sched/ext.c and kernel/bpf/helpers.c; the types that Debian's
-//! kernels 6.18.15 and 7.3.4 tell of themselves, which tests/kernel/test_releases.py reads again.
+//! kernels 6.18.15 and 7.3.4 tell of themselves, which tests/policies/test_releases.py reads again.
 
 use policy::{Loaded, names_of_flags};
 use scenario::machine::Release;
@@ -139,7 +139,8 @@ const OPERATIONS: [(Span, &[&str]); 2] = [
 ];
 
 /// Enumerators, and among them flags of `sched_ext_ops`, that not every release has.
-const ENUMERATORS: [(Span, &[&str]); 2] = [
+const ENUMERATORS: [(Span, &[&str]); 3] = [
+    (UNTIL_6_18, &["SCX_OPS_HAS_CGROUP_WEIGHT"]),
     (
         SINCE_6_18,
         &[

@@ -44,12 +44,17 @@ impl Core<'_> {
         let seen = self.tasks.seen_mut(task);
         seen.cpu = cpu as i32;
         seen.scx.flags |= flags::TASK_QUEUED;
+        let is_new = wake_flags & flags::WAKE_FORK != 0;
         if self.recorder.is_observed() {
-            let is_new = wake_flags & flags::WAKE_FORK != 0;
             self.recorder.note_wakeup((now_ns, task + 1, cpu as u32, is_new));
             self.note_runnable(task);
         }
-        let enq_flags = flags::ENQ_WAKEUP | if selected { flags::ENQ_CPU_SELECTED } else { 0 };
+        // Of a new task `wake_up_new_task` says neither, although `select_cpu` was asked.
+        let enq_flags = match selected {
+            _ if is_new => 0,
+            true => flags::ENQ_WAKEUP | flags::ENQ_CPU_SELECTED,
+            false => flags::ENQ_WAKEUP,
+        };
         self.call_for(Operation::Runnable, task, enq_flags);
         match direct {
             Some(insertion) => {

@@ -105,6 +105,32 @@ fn a_run_that_its_loader_ends_before_init_is_dumped_by_cids() {
 }
 
 #[test]
+fn an_arena_that_only_a_loader_s_program_names_is_none_of_the_policy_s() {
+    let names = "asm volatile(\"\" ::\"r\"(&arena));";
+    for (in_enqueue, is_taken) in [("", false), (names, true)] {
+        let text = format!(
+            "#include <scx/common.bpf.h>
+            char _license[] SEC(\"license\") = \"GPL\";
+            struct {{ __uint(type, 33); __uint(map_flags, 1 << 10); __uint(max_entries, 64); }}
+                arena SEC(\".maps\");
+            struct sched_ext_ops_cid {{
+                void (*enqueue)(struct task_struct *p, u64 enq_flags);
+                char name[128];
+            }};
+            SEC(\"syscall\") int early(const void *context) {{ {names} return 0; }}
+            void BPF_STRUCT_OPS(own_enqueue, struct task_struct *p, u64 enq_flags)
+            {{ {in_enqueue} scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags); }}
+            SEC(\".struct_ops.link\") struct sched_ext_ops_cid own_ops =
+                {{ .enqueue = (void *)own_enqueue, .name = \"own\" }};"
+        );
+        let policy = compile_with("[[call]]\nprogram = \"early\"\n", &text);
+        let said = said_at_end(&policy, &[run(MS)], &Options::default());
+        assert_eq!(said.contains("here none does\nhint: "), !is_taken, "{said}");
+        assert_eq!(said.is_empty(), is_taken, "{said}");
+    }
+}
+
+#[test]
 fn the_set_of_online_cids_says_what_the_policy_is_told_of() {
     let workload = parsed(
         r#"

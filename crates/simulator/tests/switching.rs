@@ -75,6 +75,19 @@ program = [{ run = "1ms" }, { nice = 5 }, { run = "1ms" }, { nice = 5 }, { run =
 "#;
     let policy = compile("crates/simulator/tests/switching/notes_calls.bpf.c");
     let failure = attempt(&policy, &costless(1, HZ), &parsed(text), 1).error.expect("it exits");
-    // New: its weight. Wakes up, runs; leaves, its weight, comes back past `enqueue`; ends.
-    assert_eq!(failure.message, "policy asked to exit with code 0 (wWe+-qwr+-S)");
+    // New: its weight. Runnable, runs; leaves, its weight, comes back past `enqueue`; ends.
+    assert_eq!(failure.message, "policy asked to exit with code 0 (wre+-qwr+-S)");
+}
+
+#[test]
+fn only_an_old_task_is_said_to_wake_up_and_to_have_been_asked_for() {
+    let text = r#"
+[[tasks]]
+name = "sleeper"
+program = [{ run = "1ms" }, { sleep = "1ms" }, { run = "1ms" }]
+"#;
+    let policy = compile("crates/simulator/tests/switching/notes_calls.bpf.c");
+    let failure = attempt(&policy, &costless(2, HZ), &parsed(text), 1).error.expect("it exits");
+    // Linux 6.12 to 7.3, kernel/sched/core.c, `wake_up_new_task` and `ttwu_do_activate`.
+    assert_eq!(failure.message, "policy asked to exit with code 0 (wre+-SCe+-S)");
 }

@@ -11,7 +11,7 @@ from schedlab.shown import print_data, print_note
 from schedlab.tuning import asked, named_set
 
 if TYPE_CHECKING:
-    from schedlab.tuning.answer import Judged
+    from schedlab.tuning.answer import Judged, Tuned
 
 
 @click.command("tune")
@@ -84,7 +84,7 @@ def tune_verb(
     else:
         table.print_tuned(tuned)
         for one in tuned.judgement.better:
-            print_data(_how_to_use(policy, one, written[one.label], target))
+            print_data(_how_to_use(tuned, one, written[one.label], target))
     if report_path:
         from schedlab.tuning import page
 
@@ -93,13 +93,13 @@ def tune_verb(
     return False
 
 
-def _how_to_use(policy: str, found: "Judged", name: str, target: Path) -> str:
+def _how_to_use(tuned: "Tuned", found: "Judged", name: str, target: Path) -> str:
     """Where the set is, and how it is meant from now on."""
-    text, _ = catalogue.split_set(policy)
+    text, _ = catalogue.split_set(tuned.tuning.policy)
     source = catalogue.find(catalogue.POLICIES, text)
     beside = source.with_name(f"{catalogue.stem_of(source)}{named_set.SUFFIX}")
     where = f"set {name} is in {target}"
     if target.absolute() == beside.absolute():
         return f"{where}: {text}@{name}"
-    settings = " ".join(f"--set {of}={value}" for of, value in found.trial.settings.items())
+    settings = " ".join(f"--set {of}={value}" for of, value in tuned.changed(found).items())
     return f"{where}, to be put beside {source.name}; without it {settings} is the same"

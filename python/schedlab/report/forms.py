@@ -103,11 +103,13 @@ def interval_text(
 
 
 def ratio_text(ratio: float | None, low: float | None = None, high: float | None = None) -> str:
-    """A ratio with three decimals, or three significant digits from 10, and its interval."""
+    """A ratio with three decimals, or three significant digits from 10, and its interval; 12,300."""
     if ratio is None:
         return DASH
     if low is None or high is None:
-        return f"{ratio:.3f}" if ratio < 10 else f"{ratio:#.3g}".rstrip(".")
+        if ratio < 10:
+            return f"{ratio:.3f}"
+        return f"{float(f'{ratio:.3g}'):,.0f}" if ratio >= 999.5 else f"{ratio:#.3g}".rstrip(".")
     return f"{ratio_text(ratio)} [{ratio_text(low)}, {ratio_text(high)}]"
 
 

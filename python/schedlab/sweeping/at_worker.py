@@ -105,17 +105,19 @@ def work(
     here = _idle.pop() if _idle else Here(1)
     here.limit_s = limit_s
     came, began_s = [], time.monotonic()
-    for cell in cells:
-        here.begin(_placed(sweep, cell))
-        while not (ended := here.wait()):
-            pass
-        outcome, why = ended[0].outcome, ended[0].why
-        if outcome is not None and outcome.fault is not None:
-            raise RuntimeError(outcome.fault)
-        came.append((outcome, why))
-        if why or time.monotonic() - began_s > for_s:
-            break
-    _idle.append(here)
+    try:
+        for cell in cells:
+            here.begin(_placed(sweep, cell))
+            while not (ended := here.wait()):
+                pass
+            [(_, outcome, why)] = ended
+            if outcome is not None and outcome.fault is not None:
+                raise RuntimeError(outcome.fault)
+            came.append((outcome, why))
+            if why or time.monotonic() - began_s > for_s:
+                break
+    finally:
+        _idle.append(here)
     return came
 
 

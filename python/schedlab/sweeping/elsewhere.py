@@ -19,6 +19,7 @@ from typing import Any
 
 from schedlab.errors import BadValue, ExperimentError, SchedlabError
 from schedlab.experiment.cells import Cell
+from schedlab.report.forms import count_text
 from schedlab.sweeping import at_worker
 from schedlab.sweeping.here import Came
 from schedlab.workers import JOBS_MAX, spawning
@@ -35,6 +36,9 @@ POLL_S = 0.5
 LOOK_EVERY_S = 2.0
 # Of a worker that Dask has not heard of for so long nothing is expected any more.
 SILENT_S = 60.0
+# Where no worker can be used, how long others may take to come, and when that is told.
+OTHERS_AWAITED_S = 60.0
+TELL_AFTER_S = 10.0
 # An answer that is there is fetched in a moment, unless its worker has just gone.
 FETCH_S = 10.0
 # How long a batch is to take, how many runs it has at most, and how many each thread has: one is
@@ -104,7 +108,7 @@ class Elsewhere:
 
     `errand` is asked what workers must have, once it is sure that somebody answers. `tell` is told
     of workers that are refused or lost. Raises SchedlabError if there is no such
-    scheduler, if it is gone, or if no worker can do anything.
+    scheduler, if it is gone, or if all workers are refused.
     """
 
     def __init__(
@@ -118,6 +122,9 @@ class Elsewhere:
         self._came: list[Came] = []
         self._workers: dict[str, _Worker] = {}
         self._refused: dict[str, str] = {}
+        # When Dask heard of them last, by its clock.
+        self._silent: dict[str, float] = {}
+        self._none_since_s, self._is_told = time.monotonic(), False
         self._ended: queue.SimpleQueue = queue.SimpleQueue()
         self._cost_s = math.nan
         self._looked_s = -math.inf
@@ -214,7 +221,9 @@ class Elsewhere:
         self._looked_s = time.monotonic()
         there = self._client.scheduler_info(n_workers=-1)["workers"]
         for address, about in there.items():
-            if address not in self._workers and address not in self._refused:
+            is_silent = self._silent.get(address) == about["last_seen"]
+            if not is_silent and address not in self._workers and address not in self._refused:
+                self._silent.pop(address, None)
                 enrolment = self._submit(address, at_worker.enrol, self._errand)
                 self._workers[address] = _Worker(about["nthreads"], enrolment)
         for address, worker in list(self._workers.items()):
@@ -223,12 +232,24 @@ class Elsewhere:
             elif there[address]["last_seen"] != worker.heard:
                 worker.heard, worker.since_s = there[address]["last_seen"], time.monotonic()
             elif time.monotonic() - worker.since_s > SILENT_S:
-                self._refused[address] = f"has been silent for {SILENT_S:.0f} s"
-                self._lose(address, self._refused[address])
-        if self._refused and not self._workers:
+                self._silent[address] = worker.heard
+                self._lose(address, f"has been silent for {SILENT_S:.0f} s")
+        self._await_workers()
+
+    def _await_workers(self) -> None:
+        """Says that there is no worker; raises ExperimentError if those that there are were all
+        refused, and no other came for a while."""
+        if self._workers:
+            self._none_since_s = time.monotonic()
+            return
+        alone_s = time.monotonic() - self._none_since_s
+        if self._refused and alone_s > OTHERS_AWAITED_S:
             address, why = next(iter(self._refused.items()))
             what = f"no worker of Dask can be used: {address}: {why}"
             raise ExperimentError(what, "mend or end it and start others; " + AGAIN_HINT)
+        if alone_s > TELL_AFTER_S and not self._is_told:
+            self._is_told = True
+            self._tell("note: there is no worker of Dask to simulate: waiting for one")
 
     def _submit(self, address: str, function: Callable, *arguments: Any) -> Any:
         future = self._client.submit(
@@ -240,8 +261,9 @@ class Elsewhere:
     def _lose(self, address: str, why: str) -> None:
         """Gives what a worker had to the others. The first of it may have ended the worker."""
         worker = self._workers.pop(address)
-        runs = sum(len(batch.cells) for batch in worker.batches)
-        self._tell(f"note: worker {address} {why}: others make the {runs} runs that it had")
+        nr_runs = sum(len(batch.cells) for batch in worker.batches)
+        left = f": others make what it had, {count_text(nr_runs, 'run')}" if nr_runs else ""
+        self._tell(f"note: worker {address} {why}{left}")
         for number, batch in enumerate(worker.batches):
             batch.future.release()
             if batch.is_suspect:

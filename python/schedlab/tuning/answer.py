@@ -1,5 +1,6 @@
 """What came of a search and of the judgement on it, for all who show it."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,6 +38,11 @@ class Trial:
     excess: Mapping[str, float] = field(default_factory=dict)
     why: str = ""
     scores: Sequence[Sequence[Sequence[float]]] = ()
+
+    @property
+    def costs(self) -> tuple[float, ...]:
+        """The cost by each objective over that of the base; none of one that failed."""
+        return tuple(map(math.exp, self.values or ()))
 
     @property
     def is_sound(self) -> bool:
@@ -146,23 +152,22 @@ class Tuned:
         what = f"{label} as it is stays, by {seeds}"
         return f"{NO_BETTER}: {why} ({what})"
 
-    def settings_text(self, judged: Judged) -> str:
+    def changed(self, judged: Judged) -> dict[str, int]:
         """The values that a candidate has and the base has not."""
-        changed = {
-            name: value for name, value in judged.trial.settings.items() if value != self.base[name]
-        }
-        return ", ".join(f"{name} = {value_text(name, value)}" for name, value in changed.items())
+        settings = judged.trial.settings.items()
+        return {name: value for name, value in settings if value != self.base[name]}
+
+    def settings_text(self, judged: Judged) -> str:
+        """What a candidate changes, for people."""
+        changed = self.changed(judged).items()
+        return ", ".join(f"{name} = {value_text(name, value)}" for name, value in changed)
 
     def at_ends(self, judged: Judged) -> list[str]:
-        """The tunables that have the last value of their range, beyond which may be better ones."""
-        ranges, base = self.tuning.ranges, self.base
-        return [
-            name
-            for name, value in judged.trial.settings.items()
-            if value != base[name]
-            and value in (ranges[name].low, ranges[name].high)
-            and ranges[name].high - ranges[name].low > 1
-        ]
+        """What a candidate changes to the last value of a wide range: better may lie beyond."""
+        ranges = self.tuning.ranges
+        changed = self.changed(judged).items()
+        ends = {name: (ranges[name].low, ranges[name].high) for name, _ in changed}
+        return [name for name, of in changed if ranges[name].is_log and of in ends[name]]
 
     def named_set(self, judged: Judged, name: str) -> NamedSet:
         """A candidate as a set: all that the base settles, and what was found."""

@@ -82,7 +82,7 @@ def front_figure(tuned: Tuned) -> go.Figure:
 
 
 def _costs(trials: Sequence[Trial], at: int) -> list[float]:
-    return [math.exp(trial.values[at]) for trial in trials]
+    return [trial.costs[at] for trial in trials]
 
 
 def _scatter(

@@ -118,6 +118,7 @@ class _Search:
         tuning = self.tuning
         progress.update(0, f"the runs of {tuning.label} as it is")
         self.costs = base_costs(tuning, self.cells, self.runs)
+        self._refuse_lost_bounds()
         self.base = {name: self.cells[0][0].policy.tunables[name] for name in tuning.ranges}
         self.study = self._new_study()
         record = self._opened_record()
@@ -139,6 +140,15 @@ class _Search:
                 progress.update(len(trials), _best_text(trials))
         front = self._front(trials)
         return Searched(trials, front, self._importance(trials), self._method(), self.path)
+
+    def _refuse_lost_bounds(self) -> None:
+        """Nobody would notice that what is to be kept is measured nowhere."""
+        known = [cost for scenario in self.costs for cost in scenario]
+        for keep in self.tuning.keeps:
+            if all(cost[keep.measure] is None for cost in known):
+                what = f"--keep {keep.text}: no scenario has anything of it"
+                had = {name for cost in known for name, of in cost.items() if of is not None}
+                raise ExperimentError(what, f"they have {', '.join(sorted(had))}")
 
     def _new_study(self) -> "optuna.Study":
         """A study that first tries the base, if that is among what may be tried."""

@@ -31,9 +31,10 @@ def print_tuned(tuned: Tuned) -> None:
     for why, count in tuned.searched.failures.items():
         print_data(f"{count_text(count, 'trial')} failed: {why}")
     print_data(tuned.sentence)
-    ends = dict.fromkeys(name for one in judged for name in tuned.at_ends(one))
-    for name in ends:
-        print_data(f"{name} is at an end of its range: --range {name}=LOW..HIGH looks beyond")
+    if ends := list(dict.fromkeys(name for one in judged for name in tuned.at_ends(one))):
+        print_data(f"at an end of its range, beyond which --range looks: {', '.join(ends)}")
+    if judged and not tuned.tuning.holdouts:
+        print_data("nothing was held out: --holdout-workload NAME asks whether it is so elsewhere")
 
 
 def _print_rows(judged: Judged, has_others: bool) -> None:

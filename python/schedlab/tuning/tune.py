@@ -40,5 +40,7 @@ def tune(tuning: Tuning, path: Path, jobs: int | None, quiet: bool, command: str
             kept = f"{progress.nr_done} of {tuning.trials} trials, and every run, are kept in"
             progress.tell(f"\n{kept} {path}; the same command goes on from there: {command}")
             raise
-    counts = (runs.nr_made + sum(one.nr_made for one in makings), runs.nr_reused)
+    nr_made = runs.nr_made + sum(one.nr_made for one in makings)
+    nr_reused = runs.nr_reused + sum(one.nr_reused + one.nr_of_others for one in makings)
+    counts = (nr_made, nr_reused)
     return Tuned(tuning, searched, judgement, base, policy.changed, *counts, command)

@@ -24,7 +24,12 @@ void BPF_STRUCT_OPS(notes_calls_enqueue, struct task_struct *p, u64 enq_flags)
 
 void BPF_STRUCT_OPS(notes_calls_runnable, struct task_struct *p, u64 enq_flags)
 {
-	note(enq_flags & SCX_ENQ_WAKEUP ? 'W' : 'r');
+	bool is_selected = enq_flags & SCX_ENQ_CPU_SELECTED;
+
+	if (enq_flags & SCX_ENQ_WAKEUP)
+		note(is_selected ? 'C' : 'W');
+	else
+		note(is_selected ? 'c' : 'r');
 }
 
 void BPF_STRUCT_OPS(notes_calls_running, struct task_struct *p)

@@ -13,6 +13,8 @@ const volatile bool kicks = false;
 const volatile u64 kick_flags = 0;
 
 static u32 nr_put_back;
+/* The task that became runnable last, until it is enqueued. */
+static s32 runnable_pid;
 /* The task that blocked last, as long as `dispatch` has not been given it. */
 static s32 blocked_pid;
 
@@ -40,11 +42,12 @@ void BPF_STRUCT_OPS(watches_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 
-	if (!(enq_flags & SCX_ENQ_WAKEUP)) {
+	if (p->pid != runnable_pid) {
 		check_current(cpu, p, "that is put back");
 		if (kicks && nr_put_back++ == 0)
 			scx_bpf_kick_cpu(cpu, kick_flags);
 	}
+	runnable_pid = 0;
 	scx_bpf_dsq_insert(p, SHARED_DSQ, slice_ns, enq_flags);
 }
 
@@ -63,6 +66,7 @@ void BPF_STRUCT_OPS(watches_runnable, struct task_struct *p, u64 enq_flags)
 {
 	if (!is_queued(p))
 		scx_bpf_error("%s is runnable and not queued", p->comm);
+	runnable_pid = p->pid;
 }
 
 void BPF_STRUCT_OPS(watches_running, struct task_struct *p)

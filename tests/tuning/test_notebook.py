@@ -1,0 +1,55 @@
+"""Goal: `sl.tune` gives what `schedlab tune` prints, as frames and a figure.
+
+Method: both are asked the same of one store, so that the second makes no run.
+"""
+
+import json
+
+import pytest
+import schedlab as sl
+from schedlab.errors import SchedlabError
+
+
+@pytest.fixture
+def asked(tmp_path, cache, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+
+    def ask(**changes):
+        question = {"objective": "p99_wakeup", "keep": {"throughput": 3}, "trials": 6, "repeat": 3}
+        question |= {"ranges": {"slice_ns": "500us..4ms"}, "sleepers": 10, "progress": False}
+        question |= {"store": tmp_path / "schedlab.db"} | changes
+        return sl.tune("round_robin", "sleepers", "e5200", **question)
+
+    return ask
+
+
+def test_the_call_answers_as_the_command_that_it_names(asked, command, tmp_path):
+    found = asked()
+    words = found.tuned.command.split()[1:]
+    told = json.loads(command(*words, "--json", "--quiet").stdout)
+    assert told["runs_made"] == 0 and told["verdict"] == found.verdict
+    assert len(found.frame()) == len(told["trials"]) == 6
+    rows = [row for one in told["candidates"] for row in one["rows"]]
+    assert list(found.table()["cost"]) == [row["cost_ratio"] for row in rows]
+    assert found.figure().data
+    assert "Is there a better round_robin?" in found.report(tmp_path / "page.html").read_text()
+
+
+def test_a_set_is_written_only_where_something_is_better(asked, tmp_path):
+    found = asked()
+    file = tmp_path / "round_robin.sets.toml"
+    if found.verdict == "better":
+        assert found.write_set("fast", file).read_text().startswith('[[set]]\nname = "fast"')
+    # What takes part in nothing is no better.
+    same = asked(ranges={"slice_ns": "20ms..30ms"})
+    assert same.verdict == "no better" and same.tunables == {}
+    with pytest.raises(SchedlabError, match="there is no set to write"):
+        same.write_set()
+
+
+def test_errors_speak_of_keywords(asked):
+    with pytest.raises(SchedlabError) as error:
+        asked(ranges={"slice_ns": "3ms"})
+    assert str(error.value).startswith("ranges slice_ns:")
+    with pytest.raises(SchedlabError, match="objective"):
+        asked(objective="latency")
