@@ -9,7 +9,7 @@ import functools
 import io
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 import click
@@ -27,8 +27,8 @@ from schedlab.store.runs import Store
 
 # What a spreadsheet takes for a formula, also as wide letters; and what is a number all the same.
 FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\n", "＝", "＋", "－", "＠")
-# Of Parquet, rows that become a table of pandas together.
-ROWS_TOGETHER = 10_000
+# Of Parquet, rows that are written together.
+ROWS_TOGETHER = 5_000
 # What is written, from its begin as often as it is asked for.
 Each = Callable[[], Iterator[Any]]
 NUMBER = re.compile(r"[+-]?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?")
@@ -131,25 +131,43 @@ def _parquet(each: Each, file: BinaryIO) -> int:
     except ImportError as error:
         why = "Parquet is written by pyarrow, which is not installed"
         raise SchedlabError(why, "`pip install 'schedlab[parquet]'`, or write a .csv") from error
-    rows, tables = each(), []
-    while some := list(itertools.islice(rows, ROWS_TOGETHER)):
-        # A number that some rows lack stays a whole number in the others.
-        frame = pandas.DataFrame(some).convert_dtypes()
-        tables.append(pyarrow.Table.from_pandas(frame, preserve_index=False))
-    whole = tables[0]
-    if len(tables) > 1:
-        whole = pyarrow.concat_tables(tables, promote_options="permissive")
-        # What pandas makes of each column is that of all rows, not of the first ones.
-        nullable = {
-            pyarrow.int64(): pandas.Int64Dtype(),
-            pyarrow.float64(): pandas.Float64Dtype(),
-            pyarrow.bool_(): pandas.BooleanDtype(),
-        }
-        none = whole.slice(0, 0).to_pandas(types_mapper=nullable.get)
-        schema = pyarrow.Schema.from_pandas(none, preserve_index=False)
-        whole = whole.replace_schema_metadata(schema.metadata)
-    parquet.write_table(whole, file)
-    return whole.num_rows
+
+    def tables() -> Iterator[pyarrow.Table]:
+        rows = each()
+        while some := list(itertools.islice(rows, ROWS_TOGETHER)):
+            # A number that some rows lack stays a whole number in the others.
+            frame = pandas.DataFrame(some).convert_dtypes()
+            yield pyarrow.Table.from_pandas(frame, preserve_index=False)
+
+    schemas = [table.schema for table in tables()]
+    schema = schemas[0] if len(schemas) == 1 else _one_schema(schemas)
+    nr_rows = 0
+    with parquet.ParquetWriter(file, schema) as writer:
+        for table in tables():
+            both = [schema.empty_table(), table]
+            writer.write_table(pyarrow.concat_tables(both, promote_options="permissive"))
+            nr_rows += table.num_rows
+    return nr_rows
+
+
+def _one_schema(schemas: Sequence[Any]) -> Any:
+    """Every column of Arrow's schemas, each of a type that holds all its values."""
+    import pandas
+    import pyarrow
+
+    plain = [schema.remove_metadata() for schema in schemas]
+    schema = pyarrow.unify_schemas(plain, promote_options="permissive")
+    # What pandas makes of each column is that of all rows, not of the first ones.
+    nullable = {
+        pyarrow.int64(): pandas.Int64Dtype(),
+        pyarrow.float64(): pandas.Float64Dtype(),
+        pyarrow.bool_(): pandas.BooleanDtype(),
+        pyarrow.string(): pandas.StringDtype(),
+        pyarrow.large_string(): pandas.StringDtype(),
+    }
+    none = schema.empty_table().to_pandas(types_mapper=nullable.get)
+    of_pandas = pyarrow.Schema.from_pandas(none, preserve_index=False)
+    return schema.with_metadata(of_pandas.metadata)
 
 
 def _latex(each: Each, file: BinaryIO) -> int:

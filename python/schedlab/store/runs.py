@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, get_type_hints
 from schedlab import user_file
 from schedlab.digests import canonical_json
 from schedlab.errors import DamagedRow, DigestMismatch, StoreError
+from schedlab.shown import print_note
 from schedlab.store import faults, parts
 from schedlab.store.rows import ALWAYS, NEVER, Table
 
@@ -26,6 +27,8 @@ DEFAULT_PATH = Path("schedlab.db")
 APPLICATION_ID = 0x73636864
 # Format 2 came with the column `platform` of runs, format 3 with `seal`, format 4 with `parts`.
 SCHEMA_VERSION = 4
+# So many runs take seconds to be brought to another format.
+TOLD_FROM = 20_000
 # Runs that are read by one statement.
 READ_TOGETHER = 1000
 # How long to wait for another process where SQLite does not wait by itself.
@@ -394,6 +397,10 @@ class Store(contextlib.ExitStack):
         with self.transaction() as database:
             version = database.execute("PRAGMA user_version").fetchone()[0]
             if 0 < version < 4:
+                [[nr_runs]] = database.execute("SELECT count(*) FROM runs")
+                if nr_runs >= TOLD_FROM:
+                    what = f"note: {nr_runs:,} runs of {self.path} are brought to format"
+                    print_note(f"{what} {SCHEMA_VERSION}, once, which takes a while")
                 parts.take_apart(database)
             parts.make_tables(database)
             for table in (EXPERIMENTS, PLACES):
