@@ -13,9 +13,12 @@ import made_heats
 import pandas
 import pytest
 from click.testing import CliRunner
+from schedlab.commands import export
 from schedlab.commands.export import export_verb
+from schedlab.experiment.definition import id_of
+from schedlab.store import runs
 from schedlab.store.heats import Heats, StoredHeat
-from schedlab.store.runs import Store
+from schedlab.store.runs import Store, StoredExperiment
 
 ASKED = ("compare", "fifo", "cfs@2.6.31", "--workload", "hackbench", "--vary", "groups=1,2")
 SMALL = ("--with", "loops=2", "--machine", "laptop", "--repeat", "3", "--store", "s.db", "-q")
@@ -70,6 +73,39 @@ def test_requests_and_groups_of_tasks_have_columns(command, tmp_path):
             at = f"task_groups.{one['name']}.{one['nice']}."
             for name in ("count", "run_ns", "wait_ns", "switches", "migrations", "last_exit_ns"):
                 assert int(row[f"{at}{name}"]) == one[name]
+
+
+@pytest.mark.parametrize("words", [(), ("--experiment", "two")])
+def test_runs_are_written_in_any_number_of_parts_as_in_one(
+    tmp_path, make_record, monkeypatch, words
+):
+    """Rows that differ in their columns, and in the types of what is in them."""
+    results = [{"a": 1}, {"a": 2, "b": 0.5}, {"a": 2**40}, {"b": 3}, {"c": 7}, {}, {"a": 0.25}]
+    with Store(tmp_path / "s.db") as store:
+        definition = {"policies": [{"label": "fifo"}, {"label": "o1"}], "machines": ["osdl-1"]}
+        one = StoredExperiment(id_of(definition), "two", definition, "", "")
+        store.add_experiment(one)
+        for seed, result in enumerate(results):
+            label = ("o1", "fifo")[seed % 2]
+            store.add(make_record(
+                str(seed), seed=seed, policy=label, experiment=one.id,
+                result={"status": "completed", "digest": str(seed), "makespan_ns": 1, **result},
+            ))  # fmt: skip
+    written = {}
+    for together in (1000, 2):
+        monkeypatch.setattr(export, "ROWS_TOGETHER", together)
+        monkeypatch.setattr(runs, "READ_TOGETHER", together)
+        for name in ("x.csv", "x.parquet"):
+            asked = [str(tmp_path / "s.db"), "-o", str(tmp_path / name), *words]
+            done = CliRunner().invoke(export.export_verb, asked, standalone_mode=False)
+            assert done.exception is None, done.exception
+        frame = pandas.read_parquet(tmp_path / "x.parquet")
+        written[together] = (tmp_path / "x.csv").read_text(), frame
+    assert written[2][0] == written[1000][0]
+    pandas.testing.assert_frame_equal(written[2][1], written[1000][1])
+    seeds = [1, 3, 5, 0, 2, 4, 6] if words else list(range(7))
+    assert frame["seed"].tolist() == seeds
+    assert frame["c"].dtype == "Int64"
 
 
 def test_csv_is_written_without_loading_pandas(command, told, tmp_path):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from schedlab.errors import DamagedRow, StoreError
+from schedlab.store import runs
 from schedlab.store.heats import Heats, StoredHeat
 from schedlab.store.measurements import Campaign, Measurements, Repetition
 from schedlab.store.merge import merge
@@ -281,6 +282,15 @@ def test_an_older_store_is_read_as_it_is_and_brought_up_to_date_when_written(
     change_result(path, seed=3)
     with Store(path) as store, pytest.raises(DamagedRow, match="seed 3"):
         store.runs()
+
+
+def test_that_many_runs_are_brought_up_to_date_is_told_once(path, monkeypatch, capsys):
+    make_older(path, 3)
+    monkeypatch.setattr(runs, "TOLD_FROM", 2)
+    for said in (f"note: 2 runs of {path} are brought to format 4", ""):
+        Store(path).close()
+        told = capsys.readouterr().err
+        assert told.startswith(said) and bool(told) == bool(said)
 
 
 def test_what_is_damaged_in_an_older_store_is_told_as_before_and_the_rest_is_there(path):

@@ -13,6 +13,7 @@ import threading
 
 import pytest
 from schedlab.errors import DigestMismatch, StoreError
+from schedlab.store import parts, runs
 from schedlab.store.heats import Heats
 from schedlab.store.measurements import Measurements
 from schedlab.store.runs import Store, StoredExperiment
@@ -297,6 +298,42 @@ def test_a_report_can_be_read_while_a_sweep_writes(path, make_record):
         with Store(path, read_only=True) as reader:
             writer.add(make_record(seed=2))
             assert len(reader.runs()) == 2
+
+
+def test_others_may_write_while_runs_are_encoded_and_packed(path, make_record, monkeypatch):
+    """That takes longer than writing them, so that a process with many would starve the others."""
+    with Store(path) as store, Store(path) as other:
+        sealed = parts.sealed
+
+        def others_write_first(row):
+            if row["seed"] < 3:
+                other.add(make_record(seed=row["seed"] + 100))
+            return sealed(row)
+
+        monkeypatch.setattr(parts, "sealed", others_write_first)
+        store.add(make_record(seed=1), make_record(seed=2))
+        assert sorted(run.seed for run in store.runs()) == [1, 2, 101, 102]
+
+
+def test_what_is_read_in_a_moment_is_of_that_moment(path, make_record):
+    with Store(path) as writer, Store(path, read_only=True) as reader:
+        writer.add(make_record(seed=1))
+        with reader.moment():
+            assert len(reader.runs()) == 1
+            writer.add(make_record(seed=2))
+            assert len(reader.runs()) == 1
+        assert len(reader.runs()) == 2
+
+
+def test_places_are_read_in_the_order_asked_for_however_many_there_are(
+    path, make_record, monkeypatch
+):
+    monkeypatch.setattr(runs, "READ_TOGETHER", 3)
+    with Store(path) as store:
+        store.add(*(make_record(seed=seed, experiment="e1") for seed in range(10)))
+        backwards = store.each("e1", lambda place: -place["seed"])
+        assert [run.seed for run in backwards] == list(reversed(range(10)))
+        assert [run.seed for run in store.each("e1")] == list(range(10))
 
 
 def test_a_new_store_may_be_opened_by_several_at_the_same_moment(tmp_path):

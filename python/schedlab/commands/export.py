@@ -5,9 +5,12 @@ number as it is; LaTeX has the table that a report shows, a row a scenario and a
 """
 
 import csv
+import functools
 import io
+import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, BinaryIO
 
 import click
 
@@ -20,10 +23,14 @@ from schedlab.race.rows import heat_rows
 from schedlab.shown import print_note
 from schedlab.store.heats import HEATS, Heats
 from schedlab.store.measurements import Measurements
-from schedlab.store.runs import RunRecord, Store
+from schedlab.store.runs import Store
 
 # What a spreadsheet takes for a formula, also as wide letters; and what is a number all the same.
 FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\n", "＝", "＋", "－", "＠")
+# Of Parquet, rows that are written together.
+ROWS_TOGETHER = 5_000
+# What is written, from its begin as often as it is asked for.
+Each = Callable[[], Iterator[Any]]
 NUMBER = re.compile(r"[+-]?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?")
 
 
@@ -53,24 +60,29 @@ def export_verb(store, output, wanted, what, suite) -> None:
         hint = f"end it in {' or '.join(texts)}"
         raise BadValue("--output", str(output), "does not say its format", hint)
     user_file.refuse_unwritable(output, store)
-    with Store(store, read_only=True) as kept:
+    with Store(store, read_only=True) as kept, kept.moment():
         what = _what(kept, form, wanted, what, suite)
         if what == "runs":
-            is_of_one = wanted or form == ".tex"
-            rows = stored.choose_experiment(kept, wanted)[1] if is_of_one else kept.runs()
-            rows = rows if form == ".tex" else [stored.run_row(record) for record in rows]
+            # There may be more of them than fit into memory.
+            each = functools.partial(stored.run_rows, kept, wanted)
+            if form == ".tex":
+                records = stored.choose_experiment(kept, wanted)[1]
+                each = functools.partial(iter, records)
         elif what == "heats":
-            rows = heat_rows(Heats(kept).all())
+            each = functools.partial(iter, heat_rows(Heats(kept).all()))
         else:
             written = comparison_rows if what == "comparisons" else repetition_rows
-            rows = written(Measurements(kept), suite)
-    if not rows:
-        made_by = {"heats": "race", "runs": "compare --store"}.get(what, "bench")
-        hint = f"`schedlab {made_by}` makes some"
-        raise SchedlabError(f"{store} has no {what[:-1]} to write", hint)
-    with whole_file.named_errors(str(output), "name another file with --output"):
-        whole_file.write(output, texts[form](rows))
-    print_note(f"{len(rows)} {'rounds of heats' if what == 'heats' else what}: {output}")
+            each = functools.partial(iter, written(Measurements(kept), suite))
+        if next(each(), None) is None:
+            made_by = {"heats": "race", "runs": "compare --store"}.get(what, "bench")
+            hint = f"`schedlab {made_by}` makes some"
+            raise SchedlabError(f"{store} has no {what[:-1]} to write", hint)
+        with (
+            whole_file.named_errors(str(output), "name another file with --output"),
+            whole_file.writing(output) as file,
+        ):
+            nr_rows = texts[form](each, file)
+    print_note(f"{nr_rows} {'rounds of heats' if what == 'heats' else what}: {output}")
 
 
 def _what(kept: Store, form: str, wanted: str | None, what: str | None, suite: str | None) -> str:
@@ -93,34 +105,79 @@ def _what(kept: Store, form: str, wanted: str | None, what: str | None, suite: s
     return "heats" if has_heats else "runs"
 
 
-def _csv(rows: Sequence[Mapping]) -> str:
-    """A table with a column for each key of any row, empty in the rows that have no such key."""
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    text = io.StringIO()
+def _csv(each: Each, file: BinaryIO) -> int:
+    """Writes a table with a column for each key of any row, empty in the rows that have no such
+    key, and says how many rows there were."""
+    columns, nr_rows = {}, 0
+    for row in each():
+        columns |= dict.fromkeys(row)
+        nr_rows += 1
+    text = io.TextIOWrapper(file, "utf-8", newline="")
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writerow({name: _no_formula(name) for name in columns})
-    writer.writerows({name: _no_formula(cell) for name, cell in row.items()} for row in rows)
-    return text.getvalue()
+    writer.writerows({name: _no_formula(cell) for name, cell in row.items()} for row in each())
+    # Its owner closes the file.
+    text.detach()
+    return nr_rows
 
 
-def _parquet(rows: Sequence[Mapping]) -> bytes:
-    # pandas takes seconds to load, which a CSV file does without.
+def _parquet(each: Each, file: BinaryIO) -> int:
+    # They take seconds to load, which a CSV file does without.
     import pandas
 
     try:
-        # A number that some rows lack stays a whole number in the others.
-        return pandas.DataFrame(rows).convert_dtypes().to_parquet(index=False)
+        import pyarrow
+        from pyarrow import parquet
     except ImportError as error:
         why = "Parquet is written by pyarrow, which is not installed"
         raise SchedlabError(why, "`pip install 'schedlab[parquet]'`, or write a .csv") from error
 
+    def tables() -> Iterator[pyarrow.Table]:
+        rows = each()
+        while some := list(itertools.islice(rows, ROWS_TOGETHER)):
+            # A number that some rows lack stays a whole number in the others.
+            frame = pandas.DataFrame(some).convert_dtypes()
+            yield pyarrow.Table.from_pandas(frame, preserve_index=False)
 
-def _latex(records: Sequence[RunRecord]) -> str:
-    """The table of a report: a row a scenario, mean and half of its interval under each policy."""
+    schemas = [table.schema for table in tables()]
+    schema = schemas[0] if len(schemas) == 1 else _one_schema(schemas)
+    nr_rows = 0
+    with parquet.ParquetWriter(file, schema) as writer:
+        for table in tables():
+            both = [schema.empty_table(), table]
+            writer.write_table(pyarrow.concat_tables(both, promote_options="permissive"))
+            nr_rows += table.num_rows
+    return nr_rows
+
+
+def _one_schema(schemas: Sequence[Any]) -> Any:
+    """Every column of Arrow's schemas, each of a type that holds all its values."""
+    import pandas
+    import pyarrow
+
+    plain = [schema.remove_metadata() for schema in schemas]
+    schema = pyarrow.unify_schemas(plain, promote_options="permissive")
+    # What pandas makes of each column is that of all rows, not of the first ones.
+    nullable = {
+        pyarrow.int64(): pandas.Int64Dtype(),
+        pyarrow.float64(): pandas.Float64Dtype(),
+        pyarrow.bool_(): pandas.BooleanDtype(),
+        pyarrow.string(): pandas.StringDtype(),
+        pyarrow.large_string(): pandas.StringDtype(),
+    }
+    none = schema.empty_table().to_pandas(types_mapper=nullable.get)
+    of_pandas = pyarrow.Schema.from_pandas(none, preserve_index=False)
+    return schema.with_metadata(of_pandas.metadata)
+
+
+def _latex(each: Each, file: BinaryIO) -> int:
+    """Writes the table of a report: a row a scenario, mean and half of its interval under each
+    policy."""
     import pandas
 
     from schedlab.experiment.study import study_of
 
+    records = list(each())
     study = study_of(records)
     axis = [] if study.axis is None else [study.axis]
     rows = []
@@ -133,7 +190,9 @@ def _latex(records: Sequence[RunRecord]) -> str:
     alignment = "l" * (1 + len(axis)) + "r" * len(study.policies)
     frame = pandas.DataFrame(rows, columns=columns)
     legend = f"makespan in {study.unit}: mean ± half of its 95 % interval; booktabs"
-    return f"% {legend}\n{frame.to_latex(index=False, escape=True, column_format=alignment)}"
+    text = frame.to_latex(index=False, escape=True, column_format=alignment)
+    file.write(f"% {legend}\n{text}".encode())
+    return len(records)
 
 
 def _no_formula(cell: object) -> object:

@@ -1,6 +1,7 @@
 """Experiments of a store: which one is meant, in what order its runs are shown, and its runs as
 rows of a table for other programs."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from schedlab import values
@@ -41,11 +42,28 @@ def _others_text(store: Store, others: Sequence[StoredExperiment]) -> str:
     return "\n".join(lines)
 
 
+Tell = Callable[[str], None]
+
+
 def choose_experiment(
-    store: Store, wanted: str | None, tell: Callable[[str], None] = lambda note: None
+    store: Store, wanted: str | None, tell: Tell = lambda note: None
 ) -> tuple[StoredExperiment, list[RunRecord]]:
     """The experiment asked for, or the latest, and then `tell` is told of the others; and its runs
     in the order in which it names things."""
+    chosen = _choose(store, wanted, tell)
+    return chosen, list(store.each(chosen.id, _stored_order(chosen)))
+
+
+def run_rows(store: Store, wanted: str | None) -> Iterator[dict]:
+    """A `run_row` of each run of an experiment, in order, or of every run of the store."""
+    records = store.each()
+    if wanted is not None:
+        chosen = _choose(store, wanted, lambda note: None)
+        records = store.each(chosen.id, _stored_order(chosen))
+    return map(run_row, records)
+
+
+def _choose(store: Store, wanted: str | None, tell: Tell) -> StoredExperiment:
     if not (stored := store.experiments()):
         hint = "`schedlab compare --store` makes one"
         raise SchedlabError(f"{store.path} holds no experiment", hint)
@@ -61,7 +79,7 @@ def choose_experiment(
     others = [question for question in stored if question is not chosen]
     if others and wanted is None:
         tell(_others_text(store, others))
-    return chosen, sorted(store.runs(chosen.id), key=_stored_order(chosen))
+    return chosen
 
 
 def _machines(definition: Mapping) -> list[str]:
@@ -69,15 +87,25 @@ def _machines(definition: Mapping) -> list[str]:
     return [machine_name(text, *own) for text in definition["machines"]]
 
 
-def _stored_order(stored: StoredExperiment) -> Callable[[RunRecord], tuple]:
+def _stored_order(stored: StoredExperiment) -> Callable[[Mapping], tuple]:
+    """Sorts places, as rows of the store, by what the definition names first."""
     policies = [choice["label"] for choice in stored.definition["policies"]]
     machines = _machines(stored.definition)
-    return lambda record: (
-        machines.index(record.machine) if record.machine in machines else len(machines),
-        policies.index(record.policy),
-        [values.numeric(value) or 0.0 for value in record.varied.values()],
-        record.seed,
-    )
+
+    def order(place: Mapping) -> tuple:
+        try:
+            varied = json.loads(place["varied"]).values()
+        except (ValueError, AttributeError):
+            # Who reads its run says what is wrong.
+            varied = ()
+        return (
+            machines.index(place["machine"]) if place["machine"] in machines else len(machines),
+            policies.index(place["policy"]),
+            [values.numeric(value) or 0.0 for value in varied],
+            place["seed"],
+        )
+
+    return order
 
 
 def title_of(definition: Mapping) -> str:

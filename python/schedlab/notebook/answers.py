@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import html
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -387,7 +387,7 @@ class Check:
         return self.frame().to_html(index=False)
 
 
-def runs_frame(records: Sequence[RunRecord]) -> pandas.DataFrame:
+def runs_frame(records: Iterable[RunRecord]) -> pandas.DataFrame:
     """A row a run; see `Comparison.frame`."""
     from schedlab.experiment.stored import run_row
 

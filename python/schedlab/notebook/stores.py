@@ -55,7 +55,7 @@ class OpenStore:
     def runs(self) -> pandas.DataFrame:
         """A row a run; see `Comparison.frame`."""
         with self._kept() as kept:
-            return runs_frame(kept.runs())
+            return runs_frame(kept.each())
 
     def experiments(self) -> pandas.DataFrame:
         """A row an experiment: id, name, command, asked_at (UTC)."""

@@ -4,8 +4,9 @@ Each table is taken over by what makes its rows unique: merging twice changes no
 that is there already stays as it is.
 """
 
+import contextlib
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from schedlab.errors import DamagedRow, DigestMismatch
@@ -30,10 +31,11 @@ def merge(store: Store, other: Path, tell: Callable[[str], None]) -> dict[str, T
         Store(other, read_only=True) as source,
         store.attached(source),
         store.transaction() as database,
+        contextlib.closing(source.wholes()) as theirs,
     ):
         unsound: list[DamagedRow] = []
         taken = {
-            "runs": _runs(database, store.path, source, unsound.append),
+            "runs": _runs(database, (store.path, other), theirs, unsound.append),
             "experiments": EXPERIMENTS.take(database),
         }
         here = "JOIN temp.numbers AS run ON run.there = theirs.run"
@@ -50,12 +52,17 @@ def merge(store: Store, other: Path, tell: Callable[[str], None]) -> dict[str, T
 
 
 def _runs(
-    database: sqlite3.Connection, here: Path, source: Store, leave_out: Callable[[DamagedRow], None]
+    database: sqlite3.Connection,
+    stores: tuple[Path, Path],
+    theirs: Iterable[tuple[sqlite3.Row, DamagedRow | None]],
+    leave_out: Callable[[DamagedRow], None],
 ) -> Taken:
-    """Takes the runs, and leaves the number here of each in the table `numbers`."""
+    """Takes the runs, and leaves the number here of each in the table `numbers`. `stores` are this
+    one and the other."""
+    here, there = stores
     database.execute("CREATE TEMP TABLE numbers (there INTEGER PRIMARY KEY, here INTEGER)")
     nr_rows = nr_new = 0
-    for row, error in source.wholes():
+    for row, error in theirs:
         nr_rows += 1
         if error is not None:
             leave_out(error)
@@ -65,7 +72,7 @@ def _runs(
         if mine and differ(whole["backend"], whole["result_digest"], mine):
             raise DigestMismatch(
                 f"{whole['policy_name']} with {whole['workload']} on {whole['machine']}, seed"
-                f" {whole['seed']}, gave another result in {source.path} than in {here}",
+                f" {whole['seed']}, gave another result in {there} than in {here}",
                 f"one of the machines is faulty, or a store damaged: {whole['replay']}",
             )
         number = mine["id"] if mine else parts.put(database, whole, NEVER)

@@ -10,7 +10,7 @@ import contextlib
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, get_type_hints
 from schedlab import user_file
 from schedlab.digests import canonical_json
 from schedlab.errors import DamagedRow, DigestMismatch, StoreError
+from schedlab.shown import print_note
 from schedlab.store import faults, parts
 from schedlab.store.rows import ALWAYS, NEVER, Table
 
@@ -26,6 +27,10 @@ DEFAULT_PATH = Path("schedlab.db")
 APPLICATION_ID = 0x73636864
 # Format 2 came with the column `platform` of runs, format 3 with `seal`, format 4 with `parts`.
 SCHEMA_VERSION = 4
+# So many runs take seconds to be brought to another format.
+TOLD_FROM = 20_000
+# Runs that are read by one statement.
+READ_TOGETHER = 1000
 # How long to wait for another process where SQLite does not wait by itself.
 AGAIN_S = 0.01
 # In these, equal runs give equal digests; elsewhere a run is a measurement, and the first is kept.
@@ -114,6 +119,8 @@ PLACES = Table(
 _NOT_IN_MANIFEST = {"machine", "workload", "seed", "status", "result", "result_digest", "seal"}
 # A run whose process died gives way to its next try.
 DIED_HERE = "mine.result_digest = ''"
+# The places of experiments have no other number than the one that SQLite gives to rows.
+_NUMBERED = "SELECT *, rowid AS number"
 # A run without the place that it fills in an experiment.
 _RUN_ALONE = "*, NULL AS label, '{}' AS varied, NULL AS experiment"
 
@@ -233,17 +240,48 @@ class Store(contextlib.ExitStack):
         `experiment` is an id. Without it, a run bears the label and varied values of the latest
         experiment it is in, and the policy's name if it is in none.
         """
-        columns = "whole.*, place.policy AS label, ifnull(place.varied, '{}') AS varied, experiment"
-        latest = "SELECT *, max(rowid) FROM experiment_runs GROUP BY run"
-        places = f"LEFT JOIN ({latest}) AS place ON place.run = whole.id ORDER BY whole.id"
-        if experiment is not None:
-            where = "place.experiment = ? ORDER BY place.rowid"
-            places = f"JOIN experiment_runs AS place ON place.run = whole.id WHERE {where}"
-        values = () if experiment is None else (experiment,)
+        return list(self.each(experiment))
+
+    def each(
+        self, experiment: str | None = None, order: Callable[[sqlite3.Row], Any] | None = None
+    ) -> Iterator[RunRecord]:
+        """As `runs`, one after the other, so that there may be any number of them. Those of an
+        experiment are sorted by what `order` says of their places, else by when they came."""
+        if experiment is None:
+            latest = f"{_NUMBERED}, max(rowid) FROM experiment_runs GROUP BY run"
+            with faults.named_errors(self.path):
+                rows = self._with_places(f"LEFT JOIN ({latest})", "ORDER BY whole.id")
+                yield from map(self._record, rows)
+            return
+        query = f"{_NUMBERED} FROM experiment_runs WHERE experiment = ?"
         with faults.named_errors(self.path):
-            query = f"SELECT {columns} FROM {parts.VIEW} AS whole {places}"
-            rows = self._database.execute(query, values)
-            return [self._record(row) for row in rows]
+            places = self._database.execute(f"{query} ORDER BY rowid", (experiment,))
+            keys = [(order(place) if order else 0, place["number"]) for place in places]
+        numbers = [number for _, number in sorted(keys, key=lambda pair: pair[0])]
+        for begin in range(0, len(numbers), READ_TOGETHER):
+            some = numbers[begin : begin + READ_TOGETHER]
+            where = f"WHERE place.number IN ({', '.join(map(str, some))})"
+            with faults.named_errors(self.path):
+                rows = self._with_places(f"JOIN ({_NUMBERED} FROM experiment_runs)", where)
+                found = {row["number"]: self._record(row) for row in rows}
+            yield from (found[number] for number in some if number in found)
+
+    def _with_places(self, places: str, rest: str) -> sqlite3.Cursor:
+        query = (
+            "SELECT whole.*, place.policy AS label, ifnull(place.varied, '{}') AS varied,"
+            f" experiment, place.number FROM {parts.VIEW} AS whole {places} AS place"
+            " ON place.run = whole.id"
+        )
+        return self._database.execute(f"{query} {rest}")
+
+    @contextlib.contextmanager
+    def moment(self) -> Iterator[None]:
+        """All that is read inside is of one moment, whatever others add meanwhile."""
+        self.rows("BEGIN")
+        try:
+            yield
+        finally:
+            self.rows("COMMIT")
 
     def wholes(self) -> Iterator[tuple[sqlite3.Row, DamagedRow | None]]:
         """Every run as its row is, with why it is not what was kept, if it is not."""
@@ -359,6 +397,10 @@ class Store(contextlib.ExitStack):
         with self.transaction() as database:
             version = database.execute("PRAGMA user_version").fetchone()[0]
             if 0 < version < 4:
+                [[nr_runs]] = database.execute("SELECT count(*) FROM runs")
+                if nr_runs >= TOLD_FROM:
+                    what = f"note: {nr_runs:,} runs of {self.path} are brought to format"
+                    print_note(f"{what} {SCHEMA_VERSION}, once, which takes a while")
                 parts.take_apart(database)
             parts.make_tables(database)
             for table in (EXPERIMENTS, PLACES):
