@@ -269,7 +269,7 @@ def test_a_run_that_fails_is_told_with_its_replay(tmp_path, capsys):
         ({"jobs": 2}, "unknown parameter 'jobs' of workload hackbench: did you mean processes?"),
         ({"set": {}}, "did you mean tunables?"),
         ({"progres": True}, "did you mean progress?"),
-        ({"profile": True}, "; keywords of the call: vary, repeat, until, repeat_max, seed, tunables, store, "),
+        ({"profile": True}, "; keywords of the call: vary, repeat, until, repeat_max, seed, "),
     ],
 )
 def test_a_hint_speaks_of_keywords_and_a_traceback_shows_it(tmp_path, changes, words):

@@ -103,7 +103,7 @@ def interval_text(
 
 
 def ratio_text(ratio: float | None, low: float | None = None, high: float | None = None) -> str:
-    """A ratio with three decimals, or three significant digits from 10, and its interval; 12,300."""
+    """A ratio with three decimals, from 10 on three digits, and its interval: 12,300."""
     if ratio is None:
         return DASH
     if low is None or high is None:
