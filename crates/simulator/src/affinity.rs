@@ -63,7 +63,7 @@ impl Core<'_> {
             Place::Running(_) => self.change_current(task, both, change),
             Place::Custody | Place::Queued(_) => {
                 self.take_out(task, deq_flags);
-                self.call_for(Operation::Quiescent, task, deq_flags);
+                self.call_leaving(Operation::Quiescent, task, deq_flags);
                 self.tasks.seen_mut(task).scx.flags &= !flags::TASK_QUEUED;
                 change(self);
                 self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;
@@ -91,12 +91,12 @@ impl Core<'_> {
     pub fn take_out(&mut self, task: TaskId, deq_flags: u64) {
         match self.tasks.state(task).place {
             Place::Custody => {
-                self.call_for(Operation::Dequeue, task, deq_flags);
+                self.call_leaving(Operation::Dequeue, task, deq_flags);
                 self.tasks.move_to(task, Place::Moving);
             }
             Place::Queued(index) => {
                 if self.queues.is_own(index) && self.policy.hears_of_custody() {
-                    self.call_for(Operation::Dequeue, task, deq_flags);
+                    self.call_leaving(Operation::Dequeue, task, deq_flags);
                 }
                 self.unqueue(task);
             }

@@ -81,7 +81,7 @@ impl Core<'_> {
         let cpu = self.tasks.seen(task).cpu as usize;
         self.update_current_of(cpu);
         self.call_for(Operation::Stopping, task, 0);
-        self.call_for(Operation::Quiescent, task, deq_flags);
+        self.call_leaving(Operation::Quiescent, task, deq_flags);
         self.tasks.seen_mut(task).scx.flags &= !flags::TASK_QUEUED;
         change(self);
         self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;

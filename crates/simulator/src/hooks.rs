@@ -8,6 +8,7 @@ use crate::linked::Syscall;
 use crate::operations::Operation;
 use crate::place::TaskId;
 use crate::policy_state::Context;
+use crate::releases;
 use crate::visible::Placed;
 use bytecode::{TimerCall, array_token};
 use policy::Made;
@@ -36,6 +37,13 @@ impl Core<'_> {
     pub fn call_for(&mut self, operation: Operation, task: TaskId, word: u64) -> Option<u64> {
         let function = self.policy.operation(operation)?;
         Some(self.run_operation(operation, function, self.shown_task(task), word, 0))
+    }
+
+    /// `ops.dequeue` or `ops.quiescent` of a task that does not fall asleep, with the flags that
+    /// the release has.
+    pub fn call_leaving(&mut self, operation: Operation, task: TaskId, deq_flags: u64) {
+        let unknown = releases::unknown_deq_flags(self.policy.given.release);
+        self.call_for(operation, task, deq_flags & !unknown);
     }
 
     /// `ops.init`, between what the policy's loader calls; its return value, 0 if there is none.

@@ -4,6 +4,7 @@
 //! runs. Sources: Linux 6.12, kernel/sched/ext.c and kernel/bpf/helpers.c; the types that Debian's
 //! kernels 6.18.15 and 7.3.4 tell of themselves, which tests/policies/test_releases.py reads again.
 
+use crate::flags::DEQ_SCHED_CHANGE;
 use policy::{Loaded, names_of_flags};
 use scenario::machine::Release;
 
@@ -178,6 +179,11 @@ pub fn version(release: Option<Release>) -> u64 {
 /// from 7.1 on, and not only for one that is taken out of it.
 pub fn tells_custody(release: Option<Release>) -> bool {
     release.is_none_or(|release| release >= Linux7_3)
+}
+
+/// Flags of `ops.dequeue` and `ops.quiescent` that are not the release's.
+pub fn unknown_deq_flags(release: Option<Release>) -> u64 {
+    if tells_custody(release) { 0 } else { DEQ_SCHED_CHANGE }
 }
 
 /// Whether `scx_bpf_select_cpu_dfl` may be called by `enqueue`, and not only by `select_cpu`.

@@ -89,7 +89,7 @@ impl Core<'_> {
             _ => false,
         };
         if is_runnable {
-            self.call_for(Operation::Quiescent, task, flags::DEQ_CLASS);
+            self.call_leaving(Operation::Quiescent, task, flags::DEQ_CLASS);
             self.tasks.seen_mut(task).scx.flags &= !flags::TASK_QUEUED;
         }
         self.call_for(Operation::Disable, task, 0);

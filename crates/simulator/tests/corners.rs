@@ -2,6 +2,8 @@
 //! corner, and what a kernel would make of it.
 
 use crate::support::*;
+use scenario::machine::{Machine, Release};
+use scenario::workload::Op;
 use simulator::{FailureKind, Options, Status};
 
 const HZ: u32 = 1000;
@@ -226,4 +228,35 @@ SCX_OPS_DEFINE(corner_ops, .enqueue = (void *)corner_enqueue, .name = "corner");
 "#;
     let said = said_at_end(&compile_text(text), &[run(MS)], &Options::default());
     assert!(said.contains("corner_catch: it throws an exception, and is what catches"), "{said}");
+}
+
+#[test]
+fn flags_of_who_leaves_are_those_of_the_release() {
+    let text = r#"
+#include <scx/common.bpf.h>
+char _license[] SEC("license") = "GPL";
+void BPF_STRUCT_OPS(corner_quiescent, struct task_struct *p, u64 deq_flags)
+{ bpf_printk("%llx", deq_flags); }
+void BPF_STRUCT_OPS(corner_enqueue, struct task_struct *p, u64 enq_flags)
+{ scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags); }
+SCX_OPS_DEFINE(corner_ops, .enqueue = (void *)corner_enqueue,
+	       .quiescent = (void *)corner_quiescent, .name = "corner");
+"#;
+    let policy = compile_text(text);
+    let workload = together(vec![task("one", 0, once(&[Op::Nice(3), sleep(MS)]))]);
+    for (release, changed) in [
+        (None, "20000000a"),
+        (Some(Release::Linux7_3), "20000000a"),
+        (Some(Release::Linux6_18), "a"),
+        (Some(Release::Linux6_12), "a"),
+    ] {
+        let printed = Printed::default();
+        let options = Options { prints: Some(printed.show()), ..Options::default() };
+        let machine = Machine { release, ..costless(1, HZ) };
+        let result = attempt_with(&policy, &machine, &workload, &options);
+        assert_eq!(result.error, None);
+        let lines = printed.lines();
+        let flags: Vec<&str> = lines.iter().filter_map(|line| line.split(": ").last()).collect();
+        assert_eq!(flags[..2], [changed, "1"], "{release:?}");
+    }
 }
