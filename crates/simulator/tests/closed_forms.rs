@@ -104,11 +104,13 @@ fn gate_ping_pong(address_space: Option<u32>) -> Workload {
     together(vec![player("ping", 0, 1), player("pong", 1, 0), pinned(start, 0)])
 }
 
+type Change = fn(&mut Costs);
+
 #[test]
 fn what_a_cost_adds_is_told_apart() {
     let workload = shipped_workload("hackbench", &[("groups", "1"), ("loops", "5")]);
     let machine = costless(4, HZ);
-    let parts = |name: &str, change: fn(&mut Costs)| {
+    let parts = |name: &str, change: Change| {
         let mut machine = machine.clone();
         change(&mut machine.costs);
         let result = attempt(&shipped(name), &machine, &workload, 1);
@@ -118,7 +120,7 @@ fn what_a_cost_adds_is_told_apart() {
         let scheduler = [of.wakeup, of.operation, of.queue, of.scan, of.lock, of.interrupt];
         [[of.switch, of.refill].as_slice(), &scheduler].concat()
     };
-    let costs: [(&str, fn(&mut Costs)); 8] = [
+    let costs: [(&str, Change); 8] = [
         ("fifo", |c| c.context_switch_ns = 100),
         ("fifo", |c| c.migration_ns = [100; 5]),
         ("fifo", |c| c.wakeup_ns = 100),
