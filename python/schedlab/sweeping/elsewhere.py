@@ -178,6 +178,7 @@ class Elsewhere:
     def _connected(self, where: str) -> Any:
         _refuse_wrong_address(where)
         try:
+            import dask
             import distributed
         except ImportError as error:
             what = f"--dask needs the package distributed, which does not load: {error}"
@@ -188,7 +189,9 @@ class Elsewhere:
         self.address: Any = where
         if local := LOCAL.fullmatch(where):
             facts = {"threads_per_worker": 1, "silence_logs": logging.CRITICAL + 1}
-            with spawning():
+            # Looking a hundred times a second at what they do takes workers 1 % of a CPU each.
+            no_profile = dask.config.set({"distributed.worker.profile.enabled": False})
+            with spawning(), no_profile:
                 # It lives in this process, whose end its workers notice.
                 cluster = distributed.LocalCluster(n_workers=int(local[1]), **facts)
             self.address = self._stack.enter_context(cluster)
