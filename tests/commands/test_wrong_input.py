@@ -395,7 +395,7 @@ def test_a_file_that_there_is_no_room_for_is_named(tmp_path, monkeypatch):
     def fails(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", fails)
+    monkeypatch.setattr(Path, "replace", fails)
     with pytest.raises(OSError, match=r"No space left on device: .*page\.html"):
         whole_file.write(tmp_path / "page.html", "text")
 

@@ -29,11 +29,13 @@ SMALLER = {
     "study_2012_compress": (["--machine", "x3360", "--repeat", "1"], 2),
     "study_2012_video": (["--machine", "atom-330", "--repeat", "1"], 2),
     "hackbench_2003": (["--vary", "groups=50", "--machine", "osdl-1", "--repeat", "1"], 2),
+    "scale_cpus": (["--vary", "cpus=2", "--repeat", "1"], 7),
+    "scale_tasks": (["--vary", "pairs=5", "--repeat", "1"], 7),
     "demo": (["--vary", "groups=5", "--machine", "osdl-2", "--repeat", "1"], 4),
 }
 
-# A question of our own, and a claim that stands in a sentence.
-WITHOUT_TABLE = {"demo", "nice_2007"}
+# Questions of our own, and a claim that stands in a sentence.
+WITHOUT_TABLE = {"demo", "nice_2007", "scale_cpus", "scale_tasks"}
 
 
 def shipped(name):

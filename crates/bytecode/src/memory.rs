@@ -6,9 +6,8 @@
 
 use crate::arena::Arena;
 use crate::instruction::Size;
-use crate::mapping::{clear, mapped};
+use crate::mapping::{clear_from, mapped};
 use memmap2::MmapMut;
-use std::ops::Range;
 
 /// The first address. What lies below is NULL and all that a field's offset can make of it.
 pub const MEMORY_BEGIN: u64 = 1 << 16;
@@ -171,15 +170,13 @@ impl Memory {
         self.bytes.get_mut(at..at.checked_add(usize::try_from(bytes).ok()?)?)
     }
 
-    /// Makes bytes 0 again, and all behind them to the end must be. Costs what was touched.
+    /// Makes all bytes from an address on 0 again. Costs what was touched.
     ///
     /// # Panics
     ///
-    /// If it has no such bytes.
-    pub(crate) fn clear(&mut self, addresses: Range<u64>) {
-        let [begin, end] =
-            [addresses.start, addresses.end].map(|address| (address - MEMORY_BEGIN) as usize);
-        clear(&mut self.bytes, begin..end);
+    /// If it has no such address.
+    pub(crate) fn clear_from(&mut self, address: u64) {
+        clear_from(&mut self.bytes, (address - MEMORY_BEGIN) as usize);
     }
 
     /// Copies bytes, which may overlap, for whoever may write everything.

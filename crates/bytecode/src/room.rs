@@ -71,7 +71,8 @@ impl Room {
     /// Takes back all that programs may write, which nobody uses any more.
     pub fn take_back_writable(&mut self, memory: &mut Memory) {
         let begin = self.written_from();
-        memory.clear(begin..self.free[1].start);
+        // A program that is not strict may have written behind what it took.
+        memory.clear_from(begin);
         self.free[1].start = begin;
     }
 
@@ -128,5 +129,21 @@ mod tests {
             assert_eq!(memory.bytes(read, 8), Some(&[byte; 8][..]));
         }
         assert!(room.take(8, 8, true).is_some_and(|next| next == read + 8));
+    }
+
+    #[test]
+    fn all_that_a_program_may_write_is_0_and_nothing_before_it_is_lost() {
+        // Both ends within one page of any kernel, and not.
+        for bytes in [100, 9_000, (1 << 17) + 40] {
+            let (mut room, mut memory) = Room::new(1000, bytes);
+            room.take(8, 1, false).expect("room");
+            let (before, behind) = (room.written_from() - 8, room.free[1].end - 8);
+            for place in [before, behind] {
+                memory.bytes_mut(place, 8).expect("that room").fill(7);
+            }
+            room.take_back_writable(&mut memory);
+            assert_eq!(memory.bytes(before, 8), Some(&[7; 8][..]), "{bytes}");
+            assert_eq!(memory.bytes(behind, 8), Some(&[0; 8][..]), "{bytes}");
+        }
     }
 }

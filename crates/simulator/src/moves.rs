@@ -39,9 +39,12 @@ impl Core<'_> {
     fn begin_move(&mut self, task: TaskId, to: GroupId) {
         let space = self.tasks.state(task).address_space;
         let moves = |task: TaskId| {
-            let (state, from) = (self.tasks.state(task), self.group_of(task));
-            let is_meant = state.address_space == space && state.place != Place::Exited;
-            (is_meant && from != to).then_some(Move { task, from, to })
+            let state = self.tasks.state(task);
+            if state.address_space != space || state.place == Place::Exited {
+                return None;
+            }
+            let from = self.group_of(task);
+            (from != to).then_some(Move { task, from, to })
         };
         let moving: Vec<Move> = (0..self.tasks.len() as TaskId).filter_map(moves).collect();
         for (nr_asked, &one) in moving.iter().enumerate() {
