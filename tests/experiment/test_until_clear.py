@@ -13,6 +13,7 @@ from schedlab.experiment.cells import Cell, ChosenMachine, ChosenPolicy, ChosenW
 from schedlab.experiment.study import rule_of, study_of
 from schedlab.statistics import stopping
 from schedlab.statistics.estimates import ratio
+from schedlab.store.runs import Store
 
 REPEATS, MOST = 5, 30
 MACHINE = ChosenMachine("m", "m", "", "m1", 1)
@@ -52,6 +53,9 @@ class Made:
 
     def make_runs(self, jobs, quiet):
         self.asked_for.append(len(self.cells))
+
+    def drop_others(self):
+        pass
 
     def _record(self, cell):
         record = self.make_record(
@@ -201,6 +205,14 @@ def test_the_command_asks_nothing_twice_and_ends_the_same(command, tmp_path):
     assert "Seeds were added until" in (tmp_path / "out.html").read_text()
     found = json.loads(command(*words, "--json").stdout)
     assert found["until_ci"]["nr_runs"] == len(found["runs"])
+    # As of an older source, which took more seeds.
+    with Store(tmp_path / "schedlab.db") as store:
+        [experiment] = store.experiments()
+        before = store.runs(experiment.id)
+        store.add(replace(before[0], seed=99))
+    assert command(*words).stdout == first.stdout
+    with Store(tmp_path / "schedlab.db") as store:
+        assert store.runs(experiment.id) == before
     reported = command("report", "schedlab.db", "-o", "stored.html")
     assert reported.returncode == 0, reported.stderr
     assert "Seeds were added until" in (tmp_path / "stored.html").read_text()

@@ -59,6 +59,7 @@ def make_runs(making: Making, jobs: int, quiet: bool) -> None:
             wanted[scenario] = unclear and {first.label, *unclear}
         if not any(wanted.values()):
             break
+    making.drop_others()
 
 
 def _scenario_of(cell: Cell) -> Scenario:
