@@ -148,8 +148,8 @@ def test_what_was_clear_stays_so_whatever_is_added_for_others(made):
         [record.result["makespan_ns"] for record in making.records
          if record.policy == label and record.seed <= REPEATS] for label in ("a", "bb")
     )  # fmt: skip
-    looks = len(stopping.looks_until_clear(REPEATS, MOST))
-    assert contrast.ratio.high == pytest.approx(ratio(own, firsts, looks).high)
+    shares = 2 * len(stopping.looks_until_clear(REPEATS, MOST))
+    assert contrast.ratio.high == pytest.approx(ratio(own, firsts, shares).high)
 
 
 def test_looks_go_on_until_it_is_clear(made):
