@@ -160,11 +160,11 @@ def test_looks_go_on_until_it_is_clear(made):
     assert making.asked_for == numbers[: len(making.asked_for)]
 
 
-def test_who_always_fails_gets_no_more_seeds(made):
-    making = made(lambda cell: None if cell.policy.label == "bb" else 10**9, "a", "bb")
-    assert counts(making) == {("a", 1): REPEATS, ("bb", 1): REPEATS}
-    making = made(lambda cell: None if cell.policy.label == "a" else 10**9, "a", "bb")
-    assert counts(making) == {("a", 1): REPEATS, ("bb", 1): REPEATS}
+def test_who_always_fails_gets_no_more_seeds_and_is_not_clear(made):
+    for fails in ("a", "bb"):
+        making = made(lambda cell, of=fails: None if cell.policy.label == of else 10**9, "a", "bb")
+        assert counts(making) == {("a", 1): REPEATS, ("bb", 1): REPEATS}
+        assert told(making).open == ["bb on m, x = 1"]
 
 
 def test_an_experiment_without_it_is_what_it_was():

@@ -117,12 +117,13 @@ def clearing_of(definition: Mapping, study: Study) -> Clearing | None:
     rule, most = rule_of(definition), definition["repeat_max"]
     records = [*study.completed, *study.incomplete]
     places = {(one.policy, one.machine, canonical_json(one.varied)) for one in records}
+    # None where all runs of the policy or of the first one failed.
     unclear = [
         f"{policy} on {panel.name}{study.at(cell)}"
         for panel in study.panels
         for cell in panel.cells
-        for policy, contrast in cell.comparisons.items()
-        if contrast.verdict is Verdict.INCONCLUSIVE
+        for policy in study.policies[1:]
+        if (found := cell.comparisons.get(policy)) is None or found.verdict is Verdict.INCONCLUSIVE
     ]
     counts = (most, len(records), most * len(places))
     return Clearing(rule.threshold, len(rule.looks), *counts, unclear)
