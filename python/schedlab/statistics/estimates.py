@@ -314,12 +314,6 @@ def benjamini_hochberg(p_values: Sequence[float]) -> Sequence[float]:
     return scipy.stats.false_discovery_control(p_values, method="bh") if p_values else ()
 
 
-def compare_to_first(samples: Mapping[str, ArrayLike]) -> dict[str, Contrast]:
-    """Each other sample of one cell, times in one unit, against the first; see `compare_pairs`."""
-    names = list(samples)
-    return compare_pairs({name: (samples[name], samples[names[0]]) for name in names[1:]})
-
-
 def compare_pairs(
     pairs: Mapping[str, tuple[ArrayLike, ArrayLike]], threshold: float = THRESHOLD
 ) -> dict[str, Contrast]:
