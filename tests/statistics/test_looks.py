@@ -6,13 +6,15 @@ Method: closed forms, and campaigns of known truth from a seed.
 import numpy as np
 import pytest
 from schedlab.statistics import stopping
-from schedlab.statistics.estimates import Verdict, compare_pairs, ratio
+from schedlab.statistics.estimates import Verdict, compare_to_stop, ratio
 from scipy import stats
 
 SEED = 20261127
 NR_CAMPAIGNS = 200
 MOST = 27
 THRESHOLD = 0.01
+# A twentieth, and three standard errors of what so many campaigns say of it.
+BOUND = 0.05 + 3 * (0.05 * 0.95 / NR_CAMPAIGNS) ** 0.5
 # Small enough that what is the same is called so.
 SD_SMALL = 0.006
 
@@ -20,14 +22,14 @@ SD_SMALL = 0.006
 def test_an_interval_has_its_share_of_the_error():
     random = np.random.default_rng(SEED)
     a, b = np.exp(random.normal(0, 0.1, (2, 12)))
-    found = ratio(a, b, looks=8)
+    found = ratio(a, b, shares=8)
     test = stats.ttest_ind(np.log(a), np.log(b), equal_var=False)
     low, high = np.exp(test.confidence_interval(1 - 0.05 / 8))
     assert (found.low, found.high) == pytest.approx((low, high))
     low, high = np.exp(test.confidence_interval(1 - 0.10 / 8))
     assert (found.equivalence_low, found.equivalence_high) == pytest.approx((low, high))
     assert found.p_value == pytest.approx(min(1, 8 * test.pvalue))
-    assert ratio(a, b, looks=1) == ratio(a, b)
+    assert ratio(a, b, shares=1) == ratio(a, b)
     assert found.log_error == ratio(a, b).log_error
 
 
@@ -39,21 +41,22 @@ def test_looks_begin_where_there_is_an_interval_and_end_at_the_most():
 
 
 def ending(random, logs, looks, sd):
-    """The words for three policies against a fourth when all are clear, or all runs are made."""
+    """The words for three policies against a fourth, each at the first look where it has one."""
     samples = np.exp(
         random.normal(0, sd, (4, looks[-1])) + np.array([[0], *([one] for one in logs)])
     )
+    words = dict.fromkeys((1, 2, 3), Verdict.INCONCLUSIVE)
     for n in looks:
-        pairs = {str(of): (samples[of, :n], samples[0, :n]) for of in (1, 2, 3)}
-        words = [one.verdict for one in compare_pairs(pairs, THRESHOLD, len(looks)).values()]
-        if Verdict.INCONCLUSIVE not in words:
-            break
-    return words
+        is_open = [of for of in words if words[of] is Verdict.INCONCLUSIVE]
+        pairs = {of: (samples[of, :n], samples[0, :n]) for of in is_open}
+        found = compare_to_stop(pairs, THRESHOLD, 3 * len(looks))
+        words |= {of: found[of].verdict for of in is_open}
+    return [*words.values()]
 
 
-def rate(logs, wrong, sd=0.05):
+def rate(logs, wrong, sd=0.05, most=MOST):
     """How often any of the words is one of those that are wrong."""
-    random, looks = np.random.default_rng(SEED), stopping.looks_until_clear(5, MOST)
+    random, looks = np.random.default_rng(SEED), stopping.looks_until_clear(5, most)
     ends = [ending(random, logs, looks, sd) for _ in range(NR_CAMPAIGNS)]
     return sum(bool({*words} & wrong) for words in ends) / NR_CAMPAIGNS
 
@@ -63,10 +66,27 @@ def test_where_nothing_differs_a_difference_is_claimed_in_less_than_a_twentieth(
     assert rate([0, 0, 0], different) <= 0.05, f"seed {SEED}"
 
 
-def test_what_differs_by_the_threshold_is_called_the_same_in_less_than_a_twentieth():
+@pytest.mark.parametrize("most", [5, 8, MOST])
+@pytest.mark.parametrize("sd", [0.004, SD_SMALL])
+def test_what_differs_by_the_threshold_is_called_the_same_in_less_than_a_twentieth(most, sd):
     margin = np.log1p(THRESHOLD)
     wrong = {Verdict.SAME, Verdict.FASTER}
-    assert rate([margin] * 3, wrong, SD_SMALL) <= 0.05, f"seed {SEED}"
+    assert rate([margin] * 3, wrong, sd, most) <= BOUND, f"seed {SEED}"
+
+
+@pytest.mark.parametrize("share", [0.8, 0.9, 0.99])
+def test_what_differs_by_less_than_the_threshold_is_said_to_do_in_less_than_a_twentieth(share):
+    """Its estimate is beyond at some look."""
+    less = share * np.log1p(THRESHOLD)
+    wrong = {Verdict.SLOWER, Verdict.FASTER}
+    assert rate([less, less, -less], wrong, 0.005, 41) <= BOUND, f"seed {SEED}"
+
+
+def test_runs_that_are_added_to_one_pair_leave_the_others_as_they_are():
+    random = np.random.default_rng(SEED)
+    a, b, c = np.exp(random.normal(0, 0.1, (3, 10)))
+    both, alone = ({"b": (b, a), "c": (c[:n], a[:n])} for n in (10, 3))
+    assert compare_to_stop(both, 0.01, 6)["b"] == compare_to_stop(alone, 0.01, 6)["b"]
 
 
 def test_what_differs_by_much_is_found():
@@ -81,7 +101,7 @@ def test_without_the_correction_looking_again_and_again_would_claim_more():
         a, b = np.exp(random.normal(0, 0.2, (2, looks[-1])))
         for correction in claims:
             words = [
-                compare_pairs({"a": (a[:n], b[:n])}, THRESHOLD, correction)["a"].verdict
+                compare_to_stop({"a": (a[:n], b[:n])}, THRESHOLD, correction)["a"].verdict
                 for n in looks
             ]
             claims[correction] += bool({*words} & {Verdict.FASTER, Verdict.SLOWER})

@@ -194,6 +194,18 @@ def test_a_run_of_an_edited_policy_takes_the_place_of_the_old_one(path, make_rec
         assert store.runs("e1") == [old]
 
 
+def test_only_the_places_that_are_kept_stay_and_every_run_does(path, make_record):
+    one, two = (
+        make_record(digest, seed=seed, experiment="e1") for digest, seed in [("a", 1), ("b", 2)]
+    )
+    other = make_record("c3", seed=3, experiment="e2")
+    with Store(path) as store:
+        store.add(one, two, other)
+        store.keep_places("e1", [two])
+        assert (store.runs("e1"), store.runs("e2")) == ([two], [other])
+        assert len(store.runs()) == 3
+
+
 def test_asking_an_experiment_again_keeps_the_latest_command(path):
     with Store(path) as store:
         store.add_experiment(experiment())

@@ -210,7 +210,8 @@ def _until_clear(options: Mapping, repeats: int, nr_policies: int) -> dict:
         why = "adds runs until policies can be told apart, and there is one"
         raise BadValue("--until-ci", until, why, "name two policies or more, or say --repeat")
     most = max(REPEATS_UNTIL, repeats) if most is None else most
-    most = in_range("--repeat-max", most, repeats, CELLS_MAX)
+    hint = f"it begins with --repeat, here {repeats}: give that or more, or a smaller --repeat"
+    most = in_range("--repeat-max", most, repeats, CELLS_MAX, hint)
     return {"until_ci": parse_percent("--until-ci", until), "repeat_max": most}
 
 
@@ -267,12 +268,12 @@ def _refuse_equal_labels(policies: Sequence[PolicyChoice]) -> None:
             )
 
 
-def in_range(place: str, value: object, low: int, high: int) -> int:
+def in_range(place: str, value: object, low: int, high: int, hint: str | None = None) -> int:
     """The whole number that an option gives; raises BadValue if it is none within these bounds."""
     if type(value) is not int:
         raise BadValue(place, value, "is not a whole number")
     if not low <= value <= high:
-        raise BadValue(place, value, f"is outside {low} to {high}")
+        raise BadValue(place, value, f"is outside {low} to {high}", hint)
     return value
 
 

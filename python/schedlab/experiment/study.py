@@ -17,18 +17,20 @@ from schedlab.store.runs import RunRecord
 @dataclass(frozen=True, slots=True)
 class Rule:
     """How policies are compared: `threshold` is the smallest change worth a word. `looks` are after
-    how many runs it is looked whether a comparison is clear, empty where that is not asked."""
+    how many runs it is looked whether a comparison is clear, empty where that is not asked;
+    `shares` is as in `estimates.compare_to_stop`."""
 
     threshold: float = estimates.THRESHOLD
     looks: Sequence[int] = ()
+    shares: int = 1
 
 
 def rule_of(definition: Mapping) -> Rule:
     """The rule of an experiment's definition."""
     if (threshold := definition.get("until_ci")) is None:
         return Rule()
-    ends = definition["repeats"], definition["repeat_max"]
-    return Rule(threshold, stopping.looks_until_clear(*ends))
+    looks = stopping.looks_until_clear(definition["repeats"], definition["repeat_max"])
+    return Rule(threshold, looks, len(looks) * (len(definition["policies"]) - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +225,9 @@ def compare(
         last = max(record.seed for record in runs[policy if rule.looks else first])
         if known := [record for record in runs[first] if record.seed <= last]:
             pairs[policy] = (_times(runs[policy], unit_ns), _times(known, unit_ns))
-    return estimates.compare_pairs(pairs, rule.threshold, max(1, len(rule.looks)))
+    if rule.looks:
+        return estimates.compare_to_stop(pairs, rule.threshold, rule.shares)
+    return estimates.compare_pairs(pairs, rule.threshold)
 
 
 def _times(records: Sequence[RunRecord], unit_ns: float = 1.0) -> list[float]:

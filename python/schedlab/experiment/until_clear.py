@@ -1,9 +1,10 @@
 """Adds seeds where policies cannot be told apart yet, and none where they can (`--until-ci`).
 
-A comparison with the first policy is clear if there is a word for it: faster, slower or same. It is
-looked at `looks` times, after more and more runs of a policy in a scenario. What is clear at a look
-stays as it is, and gets no more runs. All looks together have the error that one would have, see
-`statistics.stopping`: stopping where something is found finds no more than there is.
+A comparison with the first policy is clear if there is a word for it: its interval lies wholly
+beyond the threshold, faster or slower, or wholly within, same. It is looked at `looks` times, after
+more and more runs of a policy in a scenario. What is clear at a look stays as it is, and gets no
+more runs. Any wrong word at all, over the looks and policies of a scenario, is a 5 % event, see
+`estimates.compare_to_stop`. What differs by about the threshold stays open until all are made.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ def make_runs(making: Making, jobs: int, quiet: bool) -> None:
             wanted[scenario] = unclear and {first.label, *unclear}
         if not any(wanted.values()):
             break
+    making.drop_others()
 
 
 def _scenario_of(cell: Cell) -> Scenario:
@@ -96,8 +98,9 @@ class Clearing:
             f"Seeds were added until each comparison was clear (faster, slower or same, by"
             f" {percent}), at most {self.repeat_max} a policy and scenario:"
             f" {self.nr_runs} runs, {saved} saved of {self.nr_runs_most}"
-            f" ({100 * saved / self.nr_runs_most:.0f} %). × intervals hold 95 % over all"
-            f" {count_text(self.nr_looks, 'look')} together; others are those of the runs there are"
+            f" ({100 * saved / self.nr_runs_most:.0f} %). × intervals hold 95 % over"
+            f" {count_text(self.nr_looks, 'look')} and all policies of a scenario together; others"
+            " are those of the runs there are"
         )
         if not self.open:
             return f"{text}. Every comparison is clear."
@@ -114,12 +117,13 @@ def clearing_of(definition: Mapping, study: Study) -> Clearing | None:
     rule, most = rule_of(definition), definition["repeat_max"]
     records = [*study.completed, *study.incomplete]
     places = {(one.policy, one.machine, canonical_json(one.varied)) for one in records}
+    # None where all runs of the policy or of the first one failed.
     unclear = [
         f"{policy} on {panel.name}{study.at(cell)}"
         for panel in study.panels
         for cell in panel.cells
-        for policy, contrast in cell.comparisons.items()
-        if contrast.verdict is Verdict.INCONCLUSIVE
+        for policy in study.policies[1:]
+        if (found := cell.comparisons.get(policy)) is None or found.verdict is Verdict.INCONCLUSIVE
     ]
     counts = (most, len(records), most * len(places))
     return Clearing(rule.threshold, len(rule.looks), *counts, unclear)

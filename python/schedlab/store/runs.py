@@ -10,7 +10,7 @@ import contextlib
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
@@ -195,6 +195,18 @@ class Store(contextlib.ExitStack):
     def add_experiment(self, experiment: StoredExperiment) -> None:
         """Notes that an experiment is asked, before its runs are added; again is no error."""
         self.put(EXPERIMENTS, vars(experiment), ALWAYS)
+
+    def keep_places(self, experiment: str, records: Iterable[RunRecord]) -> None:
+        """Drops the places of an experiment (its id) that none of these fills; the runs stay."""
+        names = ("policy", "machine", "varied", "seed")
+        kept = {(one.policy, one.machine, json.dumps(one.varied), one.seed) for one in records}
+        with self.transaction() as database:
+            query = f"{_NUMBERED} FROM experiment_runs WHERE experiment = ?"
+            rows = database.execute(query, (experiment,)).fetchall()
+            stale = [
+                (row["number"],) for row in rows if (*map(row.__getitem__, names),) not in kept
+            ]
+            database.executemany("DELETE FROM experiment_runs WHERE rowid = ?", stale)
 
     def find(self, key: RunKey) -> RunRecord | None:
         """The finished run with this key; None if it was never done, or its process died."""
