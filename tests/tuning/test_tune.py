@@ -16,7 +16,7 @@ from running import begin, wait_for
 from schedlab import catalogue
 from schedlab.errors import BadValue, SchedlabError, UnknownName
 from schedlab.tuning import answer, asked, named_set, search, verdict
-from schedlab.tuning.costs import MEASURES, costs_of, keep_of, objective_of
+from schedlab.tuning.costs import MEASURES, costs_of, keep_of, lost, objective_of
 
 ROOT = catalogue.PACKAGE.parents[1]
 # Who sleeps is heard of sooner the shorter the turns of those who never do.
@@ -119,11 +119,13 @@ def test_half_the_cost_scores_minus_log_two_times_its_weight():
     assert objective.score(base, base) == 0
 
 
-def test_what_a_run_has_nothing_of_counts_as_unchanged():
+def test_what_the_defaults_have_nothing_of_counts_as_unchanged():
     objective = objective_of("makespan+missed_deadlines")
-    one, base = costs(makespan=6.0), costs(makespan=3.0, missed_deadlines=0.5)
+    one, base = costs(makespan=6.0, missed_deadlines=0.5), costs(makespan=3.0)
     assert objective.score(one, base) == pytest.approx(math.log(2))
-    assert not objective_of("missed_deadlines").has_part_in(one)
+    assert not objective_of("missed_deadlines").has_part_in(base)
+    assert lost(objective.weights, one, base) == []
+    assert lost(objective.weights, base, one) == ["missed_deadlines"]
 
 
 def test_costs_are_lower_where_a_result_is_better():
@@ -296,6 +298,24 @@ def test_a_run_that_failed_cannot_be_better():
     assert "it stalled" in judged(broken).why
 
 
+def test_who_answers_nobody_any_more_has_failed():
+    silent = scenario("a", answer.SEARCHED, 0.5, p99_response=1.0)
+    silent.costs[verdict.TUNED][4]["p99_response"] = None
+    found = judged(silent, objectives=["p99_wakeup+p99_response"])
+    assert found.why == "a run has nothing of p99_response any more (a)" and not found.rows
+    assert not judged(silent, keeps=["p99_response=2%"]).is_better
+    assert judged(silent).is_better
+
+
+def test_a_bound_is_judged_by_the_seeds_that_have_anything_of_it():
+    patchy = scenario("a", answer.SEARCHED, 0.5, p99_response=1.5)
+    for of in patchy.costs.values():
+        of[0]["p99_response"] = None
+    found = judged(patchy, keeps=["p99_response=2%"])
+    assert found.why == "not shown to keep p99_response=2%"
+    assert found.rows[-1].ratio.ratio == pytest.approx(1.5)
+
+
 # ---- the command --------------------------------------------------------------------------------
 
 
@@ -359,6 +379,22 @@ def test_trials_that_fail_are_counted_and_do_not_end_the_search(folder, command)
     nr_failed = int(re.match(r"(\d+) trials failed: scx_bpf_error \(courage is", done.stdout)[1])
     assert 2 <= nr_failed < 12
     assert "no better" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "measures",
+    [["p99_response+p50_wakeup"], ["throughput", "--keep", "p99_response=2%"]],
+    ids=["objective", "bound"],
+)
+def test_trials_that_answer_nobody_have_failed(command, measures):
+    words = ["tune", "round_robin", "--workload", "web_server", "--machine", "athlon-xp-3200"]
+    words += ["--with", "length=300ms", "--with", "batch=5", "--trials", "8", "--repeat", "2"]
+    done = command(*words, "--range", "slice_ns=500us..20s", "--objective", *measures, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    silent = [one for one in found["trials"] if "nothing of p99_response" in one["why"]]
+    assert silent and all(one["state"] == "failed" for one in silent)
+    assert found["verdict"] == "no better"
 
 
 def test_several_objectives_give_a_front_of_which_none_beats_another(folder, command):

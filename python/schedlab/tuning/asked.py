@@ -4,6 +4,7 @@ Options of the command and keywords of a notebook become one `Tuning`. Its base 
 is given, with its set and with what --set settles: what a search finds is compared with that.
 """
 
+import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -78,6 +79,12 @@ class Tuning:
     def label(self) -> str:
         """What the policy is called."""
         return catalogue.label_of(self.policy)
+
+    @property
+    def measures(self) -> list[str]:
+        """All that is to become less, or to be kept."""
+        named = itertools.chain(*(one.weights for one in self.objectives))
+        return list(dict.fromkeys([*named, *(keep.measure for keep in self.keeps)]))
 
     def id_of(self, cells: Sequence[Cell], method: str) -> str:
         """12 hex digits of all that decides what a search by this method tries: not of how many
