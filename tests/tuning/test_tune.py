@@ -274,6 +274,15 @@ def test_what_is_better_only_where_it_was_searched_is_not_called_better():
     assert "became worse elsewhere" in found.why
 
 
+@pytest.mark.parametrize("group", [answer.SEARCHED, answer.HELD_OUT])
+def test_what_is_worse_in_one_scenario_of_many_is_not_called_better(group):
+    found = judged(
+        scenario("a", answer.SEARCHED, 0.5), scenario("b", group, 0.2), scenario("c", group, 3.0)
+    )
+    assert [row.word for row in found.rows if row.is_whole][-1] == answer.BETTER
+    assert found.why == "not better everywhere: p99_wakeup became worse in c"
+
+
 def test_a_gain_too_small_for_a_word_is_none():
     assert judged(scenario("a", answer.SEARCHED, 0.997)).why == "no better on fresh seeds"
 

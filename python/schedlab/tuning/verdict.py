@@ -244,6 +244,9 @@ def _objection(rows: Sequence[Row]) -> str:
         return f"a trade: {', '.join(worse)} became worse"
     if worse := [row.measure for row in whole[HELD_OUT] if row.word == WORSE]:
         return f"better only where it was searched: {', '.join(worse)} became worse elsewhere"
+    if worse := [row for row in rows if row.word == WORSE]:
+        places = dict.fromkeys(f"{row.measure} became worse in {row.where}" for row in worse)
+        return f"not better everywhere: {', '.join(places)}"
     if broken := [row.measure for row in rows if row.word == NOT_KEPT]:
         return f"not shown to keep {', '.join(dict.fromkeys(broken))}"
     return ""
