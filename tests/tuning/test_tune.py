@@ -205,6 +205,9 @@ def test_only_what_is_named_is_searched_and_what_is_set_is_not():
         ({"objectives": []}, "no objective is given"),
         ({"workloads": []}, "no workload is given"),
         ({"machines": []}, "no machine is given"),
+        ({"objectives": ["makespan", "1*makespan"]}, "'1*makespan' asks for the same as"),
+        ({"ranges": {"slice_ns": "1ms..1e30"}}, "--range slice_ns: '1e30'"),
+        ({"ranges": {"slice_ns": f"1ms..{10**30}"}}, "does not fit slice_ns"),
         ({"holdouts": ["sleepers"]}, "'sleepers' is given twice"),
         ({"only": ["slice"]}, "did you mean slice_ns"),
         ({"set": {"slice_ns": "1ms"}, "only": ["slice_ns"]}, "both searched and fixed"),
@@ -224,6 +227,7 @@ def test_wrong_input_names_the_value_and_a_way_out(given, message):
         asked.build(options(**given)).search_cells()
     assert message in str(error.value)
     assert error.value.hint or "outside" in message
+    assert "--on vm" not in (error.value.hint or "")
 
 
 def test_seeds_of_search_and_judgement_are_never_the_same():

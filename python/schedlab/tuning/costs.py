@@ -82,6 +82,12 @@ class Objective:
         logs = ((weight, _log_ratio(costs, defaults, of)) for of, weight in self.weights.items())
         return math.fsum(weight * log for weight, log in logs if log is not None)
 
+    @property
+    def shares(self) -> Mapping[str, float]:
+        """The weights as parts of 1, rounded so that equal ones are equal."""
+        total = math.fsum(self.weights.values())
+        return {of: round(weight / total, 9) for of, weight in self.weights.items()}
+
     def has_part_in(self, costs: Costs) -> bool:
         """Whether a run has anything of it."""
         return any(costs[measure] is not None for measure in self.weights)
