@@ -10,11 +10,13 @@ import re
 import shutil
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from running import begin, wait_for
 from schedlab import catalogue
 from schedlab.errors import BadValue, SchedlabError, UnknownName
+from schedlab.store.locks import Locks
 from schedlab.tuning import answer, asked, named_set, search, verdict
 from schedlab.tuning.costs import MEASURES, costs_of, keep_of, lost, objective_of
 
@@ -447,6 +449,35 @@ def test_a_search_that_was_interrupted_ends_as_one_that_was_not(folder, command,
     assert resumed == whole
 
 
+def test_two_equal_searches_at_once_make_nothing_twice(folder, command, environment):
+    words = [*WORDS, "--json", "--only", "turn_ns", "--trials", "12", "--jobs", "1"]
+    alone = json.loads(command(*words, "--store", "alone.db").stdout)
+    (folder / "turns.sets.toml").unlink(missing_ok=True)
+    both = [begin(environment, folder, *words) for _ in range(2)]
+    answers = [json.loads(process.communicate()[0]) for process in both]
+    assert sum(one["runs_made"] for one in answers) == alone["runs_made"]
+    assert all(one["trials"] == alone["trials"] for one in answers)
+    nr_trials = [
+        (folder / f"{name}.db.tuning.log").read_text().count('"op_code":4,')
+        for name in ("alone", "schedlab")
+    ]
+    assert nr_trials == [12, 12]
+
+
+def test_a_search_waits_for_the_same_one_of_another_process(folder, command, environment):
+    words = [*WORDS[:-1], "--only", "turn_ns", "--trials", "4"]
+    assert command(*words, "--store", "alone.db").returncode == 0
+    record = (folder / "alone.db.tuning.log").read_text()
+    with Locks(folder / "schedlab.db") as locks:
+        assert locks.take(re.search(r'"study_name":"([^"]+)"', record)[1])
+        process = begin(environment, folder, *words)
+        told = "the same search is being made by another process: waiting"
+        assert any(told in line for line in process.stderr)
+        assert process.poll() is None
+    process.communicate()
+    assert process.returncode == 0
+
+
 def test_a_record_that_is_damaged_is_told_with_a_way_out(folder, command):
     (folder / "schedlab.db.tuning.log").write_text("{not json\n{}\n")
     done = command(*WORDS, "--only", "turn_ns", "--trials", "2")
@@ -488,6 +519,14 @@ def test_sets_are_added_and_none_changes_its_meaning(folder):
         "tuned": {"turn_ns": 5},
         "tuned-2": {"turn_ns": 6, "charm": 1},
     }
+
+
+def test_sets_that_are_added_at_once_are_all_kept(folder):
+    path = folder / "turns.sets.toml"
+    with ThreadPoolExecutor(8) as pool:
+        names = list(pool.map(lambda n: named_set.write(path, a_set(turn_ns=n)), range(8)))
+    sets = {of["name"]: of["tunables"]["turn_ns"] for of in named_set._known(path)["set"]}
+    assert sets == {name: n for n, name in enumerate(names)}
 
 
 @pytest.mark.parametrize("name", ["", "kernel", "a b", "-x", "é"])

@@ -180,6 +180,8 @@ class _Search:
         """The study that keeps what was told; it says of itself what was asked, and how."""
         optuna, cells = self.optuna, [cell for of_one in self.cells for cell in of_one]
         name = f"{self.tuning.label}-{self.tuning.id_of([*cells], self._method())}"
+        # Two that tell one record of the same trials number them otherwise.
+        self.runs.lock_search(name)
         with self._named_errors():
             backend = optuna.storages.journal.JournalFileBackend(str(self.path))
             record = optuna.create_study(
