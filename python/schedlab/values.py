@@ -178,7 +178,8 @@ def parse_tunable(place: str, name: str, kind: str, text: str) -> int:
     if number != number.to_integral_value():
         raise BadValue(place, text, f"is not a whole number, as {name} ({kind}) needs")
     if not low <= number <= high:
-        raise BadValue(place, text, f"does not fit {name} ({kind}: {low} to {high})")
+        what = f"does not fit {name} ({kind}: {low} to {high})"
+        raise BadValue(place, text, what, "give a value within these bounds")
     return int(number)
 
 

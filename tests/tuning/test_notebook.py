@@ -51,5 +51,16 @@ def test_errors_speak_of_keywords(asked):
     with pytest.raises(SchedlabError) as error:
         asked(ranges={"slice_ns": "3ms"})
     assert str(error.value).startswith("ranges slice_ns:")
-    with pytest.raises(SchedlabError, match="objective"):
-        asked(objective="latency")
+    for wrong, message in (
+        ({"objective": "latency"}, "objective"),
+        ({"objective": 3}, "^objective: '3' is no measure|unknown measure '3'"),
+        ({"ranges": {"slice_ns": (1, 2)}}, r"^ranges slice_ns: '\(1, 2\)' is not a range"),
+        ({"keep": {"throughput": "much"}}, "^keep: 'throughput=much%' is no bound"),
+    ):
+        with pytest.raises(SchedlabError, match=message):
+            asked(**wrong)
+
+
+def test_a_bound_may_be_written_with_its_sign(asked):
+    [keep] = asked(keep={"throughput": "3%"}, trials=1).tuned.tuning.keeps
+    assert keep.within == 0.03

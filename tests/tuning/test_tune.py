@@ -10,13 +10,15 @@ import re
 import shutil
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from running import begin, wait_for
 from schedlab import catalogue
 from schedlab.errors import BadValue, SchedlabError, UnknownName
+from schedlab.store.locks import Locks
 from schedlab.tuning import answer, asked, named_set, search, verdict
-from schedlab.tuning.costs import MEASURES, costs_of, keep_of, objective_of
+from schedlab.tuning.costs import MEASURES, costs_of, keep_of, lost, objective_of
 
 ROOT = catalogue.PACKAGE.parents[1]
 # Who sleeps is heard of sooner the shorter the turns of those who never do.
@@ -119,11 +121,13 @@ def test_half_the_cost_scores_minus_log_two_times_its_weight():
     assert objective.score(base, base) == 0
 
 
-def test_what_a_run_has_nothing_of_counts_as_unchanged():
+def test_what_the_defaults_have_nothing_of_counts_as_unchanged():
     objective = objective_of("makespan+missed_deadlines")
-    one, base = costs(makespan=6.0), costs(makespan=3.0, missed_deadlines=0.5)
+    one, base = costs(makespan=6.0, missed_deadlines=0.5), costs(makespan=3.0)
     assert objective.score(one, base) == pytest.approx(math.log(2))
-    assert not objective_of("missed_deadlines").has_part_in(one)
+    assert not objective_of("missed_deadlines").has_part_in(base)
+    assert lost(objective.weights, one, base) == []
+    assert lost(objective.weights, base, one) == ["missed_deadlines"]
 
 
 def test_costs_are_lower_where_a_result_is_better():
@@ -203,6 +207,9 @@ def test_only_what_is_named_is_searched_and_what_is_set_is_not():
         ({"objectives": []}, "no objective is given"),
         ({"workloads": []}, "no workload is given"),
         ({"machines": []}, "no machine is given"),
+        ({"objectives": ["makespan", "1*makespan"]}, "'1*makespan' asks for the same as"),
+        ({"ranges": {"slice_ns": "1ms..1e30"}}, "--range slice_ns: '1e30'"),
+        ({"ranges": {"slice_ns": f"1ms..{10**30}"}}, "does not fit slice_ns"),
         ({"holdouts": ["sleepers"]}, "'sleepers' is given twice"),
         ({"only": ["slice"]}, "did you mean slice_ns"),
         ({"set": {"slice_ns": "1ms"}, "only": ["slice_ns"]}, "both searched and fixed"),
@@ -222,6 +229,7 @@ def test_wrong_input_names_the_value_and_a_way_out(given, message):
         asked.build(options(**given)).search_cells()
     assert message in str(error.value)
     assert error.value.hint or "outside" in message
+    assert "--on vm" not in (error.value.hint or "")
 
 
 def test_seeds_of_search_and_judgement_are_never_the_same():
@@ -272,6 +280,15 @@ def test_what_is_better_only_where_it_was_searched_is_not_called_better():
     assert "became worse elsewhere" in found.why
 
 
+@pytest.mark.parametrize("group", [answer.SEARCHED, answer.HELD_OUT])
+def test_what_is_worse_in_one_scenario_of_many_is_not_called_better(group):
+    found = judged(
+        scenario("a", answer.SEARCHED, 0.5), scenario("b", group, 0.2), scenario("c", group, 3.0)
+    )
+    assert [row.word for row in found.rows if row.is_whole][-1] == answer.BETTER
+    assert found.why == "not better everywhere: p99_wakeup became worse in c"
+
+
 def test_a_gain_too_small_for_a_word_is_none():
     assert judged(scenario("a", answer.SEARCHED, 0.997)).why == "no better on fresh seeds"
 
@@ -294,6 +311,24 @@ def test_a_run_that_failed_cannot_be_better():
     broken = scenario("a", answer.SEARCHED, 0.5)
     broken.failed[verdict.TUNED] = "it stalled"
     assert "it stalled" in judged(broken).why
+
+
+def test_who_answers_nobody_any_more_has_failed():
+    silent = scenario("a", answer.SEARCHED, 0.5, p99_response=1.0)
+    silent.costs[verdict.TUNED][4]["p99_response"] = None
+    found = judged(silent, objectives=["p99_wakeup+p99_response"])
+    assert found.why == "a run has nothing of p99_response any more (a)" and not found.rows
+    assert not judged(silent, keeps=["p99_response=2%"]).is_better
+    assert judged(silent).is_better
+
+
+def test_a_bound_is_judged_by_the_seeds_that_have_anything_of_it():
+    patchy = scenario("a", answer.SEARCHED, 0.5, p99_response=1.5)
+    for of in patchy.costs.values():
+        of[0]["p99_response"] = None
+    found = judged(patchy, keeps=["p99_response=2%"])
+    assert found.why == "not shown to keep p99_response=2%"
+    assert found.rows[-1].ratio.ratio == pytest.approx(1.5)
 
 
 # ---- the command --------------------------------------------------------------------------------
@@ -361,6 +396,22 @@ def test_trials_that_fail_are_counted_and_do_not_end_the_search(folder, command)
     assert "no better" in done.stdout
 
 
+@pytest.mark.parametrize(
+    "measures",
+    [["p99_response+p50_wakeup"], ["throughput", "--keep", "p99_response=2%"]],
+    ids=["objective", "bound"],
+)
+def test_trials_that_answer_nobody_have_failed(command, measures):
+    words = ["tune", "round_robin", "--workload", "web_server", "--machine", "athlon-xp-3200"]
+    words += ["--with", "length=300ms", "--with", "batch=5", "--trials", "8", "--repeat", "2"]
+    done = command(*words, "--range", "slice_ns=500us..20s", "--objective", *measures, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    silent = [one for one in found["trials"] if "nothing of p99_response" in one["why"]]
+    assert silent and all(one["state"] == "failed" for one in silent)
+    assert found["verdict"] == "no better"
+
+
 def test_several_objectives_give_a_front_of_which_none_beats_another(folder, command):
     words = ["--objective", "fairness", "--only", "turn_ns", "--trials", "12"]
     words += ["--report", "page.html"]
@@ -396,6 +447,35 @@ def test_a_search_that_was_interrupted_ends_as_one_that_was_not(folder, command,
         for name in ("runs_made", "runs_reused", "record", "commands"):
             del one[name]
     assert resumed == whole
+
+
+def test_two_equal_searches_at_once_make_nothing_twice(folder, command, environment):
+    words = [*WORDS, "--json", "--only", "turn_ns", "--trials", "12", "--jobs", "1"]
+    alone = json.loads(command(*words, "--store", "alone.db").stdout)
+    (folder / "turns.sets.toml").unlink(missing_ok=True)
+    both = [begin(environment, folder, *words) for _ in range(2)]
+    answers = [json.loads(process.communicate()[0]) for process in both]
+    assert sum(one["runs_made"] for one in answers) == alone["runs_made"]
+    assert all(one["trials"] == alone["trials"] for one in answers)
+    nr_trials = [
+        (folder / f"{name}.db.tuning.log").read_text().count('"op_code":4,')
+        for name in ("alone", "schedlab")
+    ]
+    assert nr_trials == [12, 12]
+
+
+def test_a_search_waits_for_the_same_one_of_another_process(folder, command, environment):
+    words = [*WORDS[:-1], "--only", "turn_ns", "--trials", "4"]
+    assert command(*words, "--store", "alone.db").returncode == 0
+    record = (folder / "alone.db.tuning.log").read_text()
+    with Locks(folder / "schedlab.db") as locks:
+        assert locks.take(re.search(r'"study_name":"([^"]+)"', record)[1])
+        process = begin(environment, folder, *words)
+        told = "the same search is being made by another process: waiting"
+        assert any(told in line for line in process.stderr)
+        assert process.poll() is None
+    process.communicate()
+    assert process.returncode == 0
 
 
 def test_a_record_that_is_damaged_is_told_with_a_way_out(folder, command):
@@ -439,6 +519,14 @@ def test_sets_are_added_and_none_changes_its_meaning(folder):
         "tuned": {"turn_ns": 5},
         "tuned-2": {"turn_ns": 6, "charm": 1},
     }
+
+
+def test_sets_that_are_added_at_once_are_all_kept(folder):
+    path = folder / "turns.sets.toml"
+    with ThreadPoolExecutor(8) as pool:
+        names = list(pool.map(lambda n: named_set.write(path, a_set(turn_ns=n)), range(8)))
+    sets = {of["name"]: of["tunables"]["turn_ns"] for of in named_set._known(path)["set"]}
+    assert sets == {name: n for n, name in enumerate(names)}
 
 
 @pytest.mark.parametrize("name", ["", "kernel", "a b", "-x", "é"])

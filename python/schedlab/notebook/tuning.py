@@ -32,7 +32,7 @@ def tune(
     machines: Path_ | Sequence[Path_],
     *,
     objective: str | Sequence[str],
-    keep: Mapping[str, float] | None = None,
+    keep: Mapping[str, float | str] | None = None,
     holdout: Path_ | Sequence[Path_] = (),
     ranges: Mapping[str, str] | None = None,
     only: str | Sequence[str] = (),
@@ -64,13 +64,13 @@ def tune(
     missing, and KeyboardInterrupt after Ctrl-C; the same call goes on from there.
     """
     given = {
-        "objectives": listed(objective),
-        "keeps": [f"{measure}={percent}%" for measure, percent in (keep or {}).items()],
+        "objectives": list(map(str, listed(objective))),
+        "keeps": [f"{of}={text.removesuffix('%')}%" for of, text in _texts(keep or {}).items()],
         "workloads": list(map(str, listed(workloads))),
         "machines": list(map(str, listed(machines))),
         "holdouts": list(map(str, listed(holdout))),
-        "ranges": dict(ranges or {}),
-        "only": listed(only),
+        "ranges": _texts(ranges or {}),
+        "only": list(map(str, listed(only))),
         "set": _texts(tunables or {}),
         "with": _texts(parameters),
     }

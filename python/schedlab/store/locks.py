@@ -33,15 +33,15 @@ class Locks(contextlib.ExitStack):
             self.callback(os.close, self._file)
             os.fchmod(self._file, store.stat().st_mode & 0o777)
 
-    def take(self, key: RunKey) -> bool:
-        """Locks a run, unless another process has; again is no error."""
+    def take(self, key: RunKey | str) -> bool:
+        """Locks a run, or what goes by a name, unless another process has; again is no error."""
         return self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB, key)
 
     def release(self, key: RunKey) -> None:
         """Lets other processes lock the run."""
         self._lock(fcntl.LOCK_UN, key)
 
-    def _lock(self, kind: int, key: RunKey) -> bool:
+    def _lock(self, kind: int, key: RunKey | str) -> bool:
         try:
             if self._file is not None:
                 fcntl.lockf(self._file, kind, 1, int(digest_of(key)[:16], 16) & PLACE_MASK)

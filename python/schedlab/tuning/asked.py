@@ -4,6 +4,7 @@ Options of the command and keywords of a notebook become one `Tuning`. Its base 
 is given, with its set and with what --set settles: what a search finds is compared with that.
 """
 
+import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -79,6 +80,12 @@ class Tuning:
         """What the policy is called."""
         return catalogue.label_of(self.policy)
 
+    @property
+    def measures(self) -> list[str]:
+        """All that is to become less, or to be kept."""
+        named = itertools.chain(*(one.weights for one in self.objectives))
+        return list(dict.fromkeys([*named, *(keep.measure for keep in self.keeps)]))
+
     def id_of(self, cells: Sequence[Cell], method: str) -> str:
         """12 hex digits of all that decides what a search by this method tries: not of how many
         trials there are, nor of how they are judged."""
@@ -114,7 +121,7 @@ def build(options: Mapping[str, Any]) -> Tuning:
     """A search from the options of the command; docs/reference/cli.md says what they mean. Raises
     SchedlabError if something is missing, contradictory or out of range."""
     objectives = tuple(map(objective_of, options["objectives"]))
-    refuse_duplicates("objective", [one.text for one in objectives])
+    _refuse_equal(objectives)
     keeps = tuple(map(keep_of, options["keeps"]))
     refuse_duplicates("bound", [one.measure for one in keeps])
     workloads, holdouts = tuple(options["workloads"]), tuple(options["holdouts"])
@@ -126,6 +133,9 @@ def build(options: Mapping[str, Any]) -> Tuning:
     if not workloads:
         hint = "see what there is with `schedlab list workloads`"
         raise ExperimentError("no workload is given to search on", hint)
+    if not options["machines"]:
+        hint = "see what there is with `schedlab list machines`"
+        raise ExperimentError("no machine is given to search on", hint)
     fresh, seed_max = options["fresh"], definition.SEED_MAX - 2 * FRESH_AFTER
     return Tuning(
         policy=options["policy"],
@@ -142,6 +152,15 @@ def build(options: Mapping[str, Any]) -> Tuning:
         seed=definition.in_range("--seed", options["seed"], 0, seed_max),
         fresh=None if fresh is None else definition.in_range("--fresh", fresh, *FRESH),
     )
+
+
+def _refuse_equal(objectives: Sequence[Objective]) -> None:
+    """Two whose weights differ by one factor ask for the same."""
+    for at, one in enumerate(objectives):
+        for first in objectives[:at]:
+            if first.shares == one.shares:
+                what = f"asks for the same as {first.text!r}"
+                raise BadValue("--objective", one.text, what, "leave out one")
 
 
 def _refuse_lost_parameters(given: Mapping[str, str], workloads: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ as much in one scenario then weighs as much as half as much in another, whatever
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from schedlab.errors import BadValue, UnknownName
@@ -77,10 +77,16 @@ class Objective:
     weights: Mapping[str, float]
 
     def score(self, costs: Costs, defaults: Costs) -> float:
-        """The weighted logarithm of the costs over the defaults': below 0 is better. What a run
-        has nothing of counts as unchanged."""
+        """The weighted logarithm of the costs over the defaults': below 0 is better. What the
+        defaults have nothing of counts as unchanged; see `lost` for what only they have."""
         logs = ((weight, _log_ratio(costs, defaults, of)) for of, weight in self.weights.items())
         return math.fsum(weight * log for weight, log in logs if log is not None)
+
+    @property
+    def shares(self) -> Mapping[str, float]:
+        """The weights as parts of 1, rounded so that equal ones are equal."""
+        total = math.fsum(self.weights.values())
+        return {of: round(weight / total, 9) for of, weight in self.weights.items()}
 
     def has_part_in(self, costs: Costs) -> bool:
         """Whether a run has anything of it."""
@@ -104,6 +110,12 @@ class Keep:
         if a run has nothing of it."""
         log = _log_ratio(costs, defaults, self.measure)
         return None if log is None else log - math.log1p(self.within)
+
+
+def lost(measures: Iterable[str], costs: Costs, defaults: Costs) -> list[str]:
+    """The measures that the defaults have and a run has nothing of: where nobody is answered, no
+    answer is late, so such a run has failed."""
+    return [of for of in measures if costs[of] is None and defaults[of] is not None]
 
 
 def costs_of(result: Mapping) -> dict[str, float | None]:

@@ -4,8 +4,11 @@ The file is that of the policy's sets: others in it stay as they are, and no nam
 means other values already.
 """
 
+import contextlib
+import fcntl
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,17 +58,30 @@ def write(path: Path, found: NamedSet) -> str:
     """Adds a set to the file and gives the name that it has there: another if its own means other
     values; nothing is written if the file has these values already. SchedlabError if it cannot be
     written."""
-    known = {one.get("name"): one.get("tunables") for one in _known(path).get("set", ())}
-    name, number = found.name, 1
-    while name in known and known[name] != found.tunables:
-        number += 1
-        name = f"{found.name}-{number}"
-    if name not in known:
-        text = path.read_text() if path.exists() else ""
-        block = _block(name, found)
-        with whole_file.named_errors(f"set {path}", "name another file with --write"):
+    errors = whole_file.named_errors(f"set {path}", "name another file with --write")
+    with errors, _locked(path.absolute().parent):
+        known = {one.get("name"): one.get("tunables") for one in _known(path).get("set", ())}
+        name, number = found.name, 1
+        while name in known and known[name] != found.tunables:
+            number += 1
+            name = f"{found.name}-{number}"
+        if name not in known:
+            text = path.read_text() if path.exists() else ""
+            block = _block(name, found)
             whole_file.write(path, f"{text.rstrip()}\n\n{block}" if text.strip() else block)
     return name
+
+
+@contextlib.contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Nobody else adds a set there meanwhile, where the file system has locks."""
+    opened = os.open(directory, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
 
 
 def _known(path: Path) -> dict:

@@ -1,17 +1,23 @@
 """The runs of a search: from the store where that has them, else made by workers that stay.
 
 A run is kept like any other, under what decides it, and is part of no experiment: a search that is
-asked again finds it, and so does a comparison.
+asked again finds it, and so does a comparison. Several processes may do so with one store: each
+locks a run before making it, and waits for those that others make.
 """
 
 import contextlib
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from schedlab.experiment import sweep
 from schedlab.experiment.cells import Cell
+from schedlab.store.locks import Locks
 from schedlab.store.runs import RunKey, RunRecord, Store
 from schedlab.workers import Crew
+
+# How often the store is asked for what other processes make.
+OTHERS_POLL_S = 0.5
 
 
 class Runs(contextlib.ExitStack):
@@ -22,24 +28,39 @@ class Runs(contextlib.ExitStack):
         super().__init__()
         self.nr_made = self.nr_reused = 0
         self._store, self._note = store, note
+        self._locks = self.enter_context(Locks(store.path))
         crew = Crew(jobs, sweep.simulate_cell)
         self._crew = self.enter_context(contextlib.closing(crew))
+
+    def lock_search(self, name: str) -> None:
+        """Waits until no other process makes the search of this name, and keeps others from it."""
+        while not self._locks.take(name):
+            self._wait("the same search is")
 
     def of(self, cells: Sequence[Cell]) -> list[RunRecord]:
         """The runs of these cells, in order. Raises ExperimentError for a fault of the user's
         files, or if a worker died."""
         found: dict[RunKey, RunRecord] = {}
-        waiting: dict[RunKey, Cell] = {}
-        for cell in cells:
-            if cell.key in found or cell.key in waiting:
-                continue
-            if record := self._store.find(cell.key):
-                found[cell.key] = record
-                self.nr_reused += 1
-            else:
-                waiting[cell.key] = cell
-        found |= self._made(list(waiting.values()))
+        missing = {cell.key: cell for cell in cells}
+        while missing:
+            mine = [cell for key, cell in missing.items() if self._locks.take(key)]
+            # Looked for under the lock: who held it before may have made the run.
+            for key in missing:
+                if record := self._store.find(key):
+                    found[key] = record
+                    self.nr_reused += 1
+            try:
+                found |= self._made([cell for cell in mine if cell.key not in found])
+            finally:
+                for cell in mine:
+                    self._locks.release(cell.key)
+            if missing := {key: cell for key, cell in missing.items() if key not in found}:
+                self._wait("runs are")
         return [found[cell.key] for cell in cells]
+
+    def _wait(self, what: str) -> None:
+        self._note(f"note: {what} being made by another process: waiting", what)
+        time.sleep(OTHERS_POLL_S)
 
     def _made(self, waiting: list[Cell]) -> dict[RunKey, RunRecord]:
         made = {}

@@ -26,7 +26,7 @@ from schedlab.report.progress import Progress
 from schedlab.store.runs import RunRecord
 from schedlab.tuning.answer import DONE, FAILED, STOPPED, Searched, Trial
 from schedlab.tuning.asked import Tuning
-from schedlab.tuning.costs import Costs, Objective, costs_of
+from schedlab.tuning.costs import Costs, Objective, costs_of, lost
 from schedlab.tuning.runs import Runs, with_settings
 
 if TYPE_CHECKING:
@@ -180,6 +180,8 @@ class _Search:
         """The study that keeps what was told; it says of itself what was asked, and how."""
         optuna, cells = self.optuna, [cell for of_one in self.cells for cell in of_one]
         name = f"{self.tuning.label}-{self.tuning.id_of([*cells], self._method())}"
+        # Two that tell one record of the same trials number them otherwise.
+        self.runs.lock_search(name)
         with self._named_errors():
             backend = optuna.storages.journal.JournalFileBackend(str(self.path))
             record = optuna.create_study(
@@ -247,9 +249,9 @@ class _Search:
             records, nr = self.runs.of(cells), len(self.cells)
             for at, one in enumerate(live):
                 mine = records[at * nr : (at + 1) * nr]
-                if failed := [record for record in mine if record.status != "completed"]:
+                if why := self._failure(mine, repeat):
                     facts = (one.number, self._settings(one), FAILED)
-                    made[one.number] = Trial(*facts, why=reason(failed[0]))
+                    made[one.number] = Trial(*facts, why=why)
                     continue
                 costs[one.number].append([costs_of(record.result) for record in mine])
                 is_last = repeat + 1 == self.tuning.repeats
@@ -258,6 +260,16 @@ class _Search:
                     state = STOPPED if is_hopeless else DONE
                     made[one.number] = self._judged(one, state, costs[one.number])
         return made
+
+    def _failure(self, records: Sequence[RunRecord], repeat: int) -> str:
+        """Why the runs of a trial on one seed are no answer; "" if they are."""
+        for record, defaults in zip(records, self.costs, strict=True):
+            if record.status != "completed":
+                return reason(record)
+            if gone := lost(self.tuning.measures, costs_of(record.result), defaults[repeat]):
+                where = f"{record.workload} on {record.machine}"
+                return f"it has nothing of {', '.join(gone)} any more ({where})"
+        return ""
 
     def _is_hopeless(self, one: "optuna.Trial", repeat: int, costs: list[list[Costs]]) -> bool:
         """Whether it is surely worse than the best; several objectives have no best."""
@@ -291,7 +303,8 @@ class _Search:
                 found = [keep.excess(cost, default) for cost, default in pairs]
                 if found := [one for one in found if one is not None]:
                     means.append(statistics.fmean(found))
-            excess[keep.measure] = max(means)
+            # One that was stopped early may not have come to a seed that has anything of it.
+            excess[keep.measure] = max(means, default=0.0)
         return Trial(one.number, self._settings(one), state, values, excess, "", scores)
 
     def _tell(self, one: "optuna.Trial", trial: Trial) -> None:

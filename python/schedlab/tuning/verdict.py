@@ -39,7 +39,7 @@ from schedlab.tuning.answer import (
     Trial,
 )  # fmt: skip
 from schedlab.tuning.asked import FRESH_AFTER, Tuning
-from schedlab.tuning.costs import Costs, Objective, costs_of
+from schedlab.tuning.costs import Costs, Objective, costs_of, lost
 from schedlab.tuning.search import reason
 
 # Seeds of a judgement: as many as show half of what the search saw, within these bounds.
@@ -159,13 +159,8 @@ def judged_by(
     tuning: Tuning, labels: Mapping[str, Trial], scenarios: Sequence[Scenario]
 ) -> list[Judged]:
     """What the costs of these candidates and of `BASE` say of each candidate."""
-    failed = {
-        label: f"a run failed: {one.failed[of]}"
-        for one in scenarios
-        for label in labels
-        for of in (label, BASE)
-        if of in one.failed
-    }
+    failures = {label: _failure(tuning, label, scenarios) for label in labels}
+    failed = {label: why for label, why in failures.items() if why}
     rows = [
         row
         for label in labels
@@ -188,6 +183,18 @@ def judged_by(
     return judged
 
 
+def _failure(tuning: Tuning, label: str, scenarios: Sequence[Scenario]) -> str:
+    """Why runs of a candidate or of `BASE` cannot be compared; "" if they can."""
+    for one in scenarios:
+        for of in (label, BASE):
+            if of in one.failed:
+                return f"a run failed: {one.failed[of]}"
+        for costs, base in zip(one.costs[label], one.costs[BASE], strict=True):
+            if gone := lost(tuning.measures, costs, base):
+                return f"a run has nothing of {', '.join(gone)} any more ({one.name})"
+    return ""
+
+
 def _objective_rows(tuning: Tuning, label: str, scenarios: Sequence[Scenario]) -> Iterator[Row]:
     """A row a group of scenarios and, where it has several, one for each."""
     for objective in tuning.objectives:
@@ -207,14 +214,16 @@ def _objective_rows(tuning: Tuning, label: str, scenarios: Sequence[Scenario]) -
 
 
 def _bounds(tuning: Tuning, label: str, scenarios: Sequence[Scenario]) -> Iterator[Row]:
-    """A row a bound and scenario that has anything of it: it takes evidence to be kept."""
+    """A row a bound and scenario that has anything of it, of the seeds that have: it takes evidence
+    to be kept."""
     for keep in tuning.keeps:
         alone = Objective(keep.measure, {keep.measure: 1.0})
         for one in scenarios:
-            pairs = list(zip(one.costs[label], one.costs[BASE], strict=True))
-            if not all(alone.has_part_in(base) for _, base in pairs):
+            pairs = zip(one.costs[label], one.costs[BASE], strict=True)
+            scores = [alone.score(cost, base) for cost, base in pairs if alone.has_part_in(base)]
+            if not scores:
                 continue
-            ratio = _ratio([alone.score(cost, base) for cost, base in pairs])
+            ratio = _ratio(scores)
             word = KEPT if ratio.equivalence_high <= 1 + keep.within else NOT_KEPT
             yield Row(label, keep.text, one.group, one.name, False, ratio, word, True)
 
@@ -235,6 +244,9 @@ def _objection(rows: Sequence[Row]) -> str:
         return f"a trade: {', '.join(worse)} became worse"
     if worse := [row.measure for row in whole[HELD_OUT] if row.word == WORSE]:
         return f"better only where it was searched: {', '.join(worse)} became worse elsewhere"
+    if worse := [row for row in rows if row.word == WORSE]:
+        places = dict.fromkeys(f"{row.measure} became worse in {row.where}" for row in worse)
+        return f"not better everywhere: {', '.join(places)}"
     if broken := [row.measure for row in rows if row.word == NOT_KEPT]:
         return f"not shown to keep {', '.join(dict.fromkeys(broken))}"
     return ""
