@@ -164,6 +164,22 @@ def test_an_edited_policy_is_another_sweep_which_makes_its_runs_alone(store, cor
     assert made.nr_done == NR_PLACES
 
 
+def test_an_edited_set_of_tunables_is_another_sweep_too(store, core):
+    sweep(store, Engine())
+    compiled = core.compile_policy
+
+    def edited(source, *folders):
+        policy = compiled(source, *folders)
+        policy.tunables[1]["default"] = int("fifo" in str(source))
+        return policy
+
+    core.compile_policy = edited
+    more = Engine()
+    made = sweep(store, more)
+    assert {key.policy_source_digest for key in more.begun} == {"digest of fifo.bpf.c"}
+    assert made.nr_done == NR_PLACES
+
+
 def test_another_process_that_has_a_lock_is_waited_for(store, monkeypatch):
     """Its run is there at the second look."""
     locked = []

@@ -70,7 +70,8 @@ def begin(asked: Experiment, store: Store, command: str) -> "Sweep":
 
 def _digest_of_inputs(grid: Grid) -> str:
     workload = hashlib.sha256(Path(grid.workload).read_bytes()).hexdigest()
-    policies = [policy.digest for policy in grid.policies]
+    # Values of tunables may stand in a file of sets beside the source.
+    policies = [[policy.digest, dict(policy.tunables)] for policy in grid.policies]
     return digest_of([grid.version, workload, policies, [of.digest for of in grid.machines]])
 
 
