@@ -14,7 +14,8 @@ from schedlab.errors import SchedlabError
 from schedlab.experiment import definition
 from schedlab.experiment.cells import Grid
 from schedlab.experiment.sweep import Outcome, simulate_cell
-from schedlab.sweeping import at_worker, elsewhere
+from schedlab.store.runs import Store
+from schedlab.sweeping import at_worker, elsewhere, loop
 from schedlab.sweeping.elsewhere import Elsewhere
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -381,6 +382,16 @@ def test_what_speaks_against_a_worker_is_said():
     version = catalogue.core_version()
     other = replace(errand, version="0.0")
     assert at_worker.enrol(other) == f"it has schedlab {version}, and the sweep is asked by 0.0"
+
+
+def test_an_examined_run_that_meets_the_limit_says_nothing(tmp_path):
+    """Neither here nor at a worker, which the wrong digest would speak against."""
+    at_once_s = 0.01
+    asked = definition.build(ASKED | {"with": {"groups": "9", "loops": "99999"}})
+    with Store(tmp_path / "x.db") as store:
+        assert loop.begin(asked, store, "schedlab sweep").examine(at_once_s) == []
+    grid = Grid(asked)
+    assert at_worker.enrol(at_worker.errand("v", grid, [(grid[0], "f00")], at_once_s)) == ""
 
 
 def test_a_batch_that_takes_long_is_answered_in_part():
