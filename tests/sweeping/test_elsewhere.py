@@ -4,6 +4,7 @@ Method: a client of this file in the place of Dask's, whose workers answer, vani
 test says; then what a worker does, for real.
 """
 
+import pickle
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,7 +41,7 @@ class Future:
     def result(self, timeout):
         if isinstance(self.answer, Exception):
             raise self.answer
-        return self.answer
+        return pickle.dumps(self.answer)
 
     def end(self, answer):
         self.answer, self.status = answer, "finished"
@@ -63,7 +64,8 @@ class Client:
         }
         return {"workers": about}
 
-    def submit(self, function, *arguments, workers, **how):
+    def submit(self, _, call, workers, **how):
+        function, *arguments = call
         future = Future(len(self.calls), workers[0], function, arguments)
         self.calls.append(future)
         return future
@@ -86,6 +88,7 @@ def engine(monkeypatch):
     """An engine on a client, without waiting."""
     monkeypatch.setattr(elsewhere, "POLL_S", 0)
     monkeypatch.setattr(elsewhere, "LOOK_EVERY_S", -1)
+    monkeypatch.setattr(elsewhere, "_parcel", lambda *call: call)
 
     def made(client):
         monkeypatch.setattr(Elsewhere, "_connected", lambda self, where: client)
@@ -280,7 +283,7 @@ def test_where_no_worker_can_be_used_the_sweep_says_why_once_others_could_have_c
         one.wait()
 
 
-def test_a_worker_is_waited_for_and_told_once(engine, monkeypatch):
+def test_a_worker_is_waited_for_and_told_once_each_time(engine, monkeypatch):
     monkeypatch.setattr(elsewhere, "TELL_AFTER_S", -1)
     client = Client()
     one = engine(client)
@@ -291,6 +294,10 @@ def test_a_worker_is_waited_for_and_told_once(engine, monkeypatch):
     one.wait()
     client.enrol()
     assert finish(one, client, [2]) == [1, 2]
+    client.nr_threads.clear()
+    for _ in range(3):
+        one.wait()
+    assert one.told[1:] == ["note: worker late is gone", one.told[0]]
 
 
 def test_a_worker_that_errs_is_used_no_more_and_its_cells_are_made(engine):

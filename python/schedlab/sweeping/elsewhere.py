@@ -8,6 +8,7 @@ next seconds. A worker that cannot do as this computer does is told once, and ge
 import contextlib
 import logging
 import math
+import pickle
 import queue
 import re
 import time
@@ -100,6 +101,22 @@ class _Worker:
         if not self.is_ready or any(batch.is_suspect for batch in self.batches):
             return 0
         return max(0, BATCHES_A_THREAD * self.nr_threads - len(self.batches))
+
+
+class _Call:
+    """A call, made by whoever unpickles it, with what calls among its arguments give."""
+
+    def __init__(self, function: Callable, *arguments: Any):
+        self._call = function, arguments
+
+    def __reduce__(self) -> tuple:
+        return self._call
+
+
+def _parcel(function: Callable, *arguments: Any) -> bytes:
+    """A call whose answer is bytes too. Dask reads both without this package, which its scheduler
+    need not have; a worker that lacks it says so, where Dask would have ended it."""
+    return pickle.dumps(_Call(pickle.dumps, _Call(function, *arguments)))
 
 
 class Elsewhere:
@@ -243,7 +260,7 @@ class Elsewhere:
         """Says that there is no worker; raises ExperimentError if those that there are were all
         refused, and no other came for a while."""
         if self._workers:
-            self._none_since_s = time.monotonic()
+            self._none_since_s, self._is_told = time.monotonic(), False
             return
         alone_s = time.monotonic() - self._none_since_s
         if self._refused and alone_s > OTHERS_AWAITED_S:
@@ -256,7 +273,11 @@ class Elsewhere:
 
     def _submit(self, address: str, function: Callable, *arguments: Any) -> Any:
         future = self._client.submit(
-            function, *arguments, workers=[address], allow_other_workers=False, pure=False
+            pickle.loads,
+            _parcel(function, *arguments),
+            workers=[address],
+            allow_other_workers=False,
+            pure=False,
         )
         future.add_done_callback(self._ended.put)
         return future
@@ -358,6 +379,6 @@ class Elsewhere:
     def _answer(self, future: Any) -> tuple[Any, Exception | None]:
         """What came of a call, or the error that it ended with."""
         try:
-            return future.result(timeout=FETCH_S), None
+            return pickle.loads(future.result(timeout=FETCH_S)), None
         except Exception as error:  # noqa: BLE001 - whatever a worker raises is raised here.
             return None, error
