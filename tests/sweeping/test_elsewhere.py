@@ -414,6 +414,14 @@ def file(tmp_path):
     return tmp_path / "asked.toml"
 
 
+@pytest.mark.parametrize("content", ["", "{}", "no", "[1]", '{"address": 5}', "\xff"])
+def test_a_file_that_no_scheduler_wrote_is_refused(tmp_path, content):
+    path = tmp_path / "bad.json"
+    path.write_text(content, encoding="latin-1")
+    with pytest.raises(SchedlabError, match=r"bad.json' is no file with a scheduler's address"):
+        Elsewhere(str(path), lambda: None, print)
+
+
 @pytest.mark.parametrize(
     ("where", "told"),
     [

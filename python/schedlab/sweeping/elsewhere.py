@@ -6,6 +6,7 @@ next seconds. A worker that cannot do as this computer does is told once, and ge
 """
 
 import contextlib
+import json
 import logging
 import math
 import pickle
@@ -58,9 +59,15 @@ def _refuse_wrong_address(where: str) -> None:
         if not 1 <= int(local[1]) <= JOBS_MAX:
             raise BadValue("--dask", where, f"is not from local:1 to local:{JOBS_MAX}")
     elif where.endswith(FILE_SUFFIX):
+        hint = "`dask scheduler --scheduler-file` writes one as long as it runs"
         if not Path(where).is_file():
-            hint = "`dask scheduler --scheduler-file` writes one as long as it runs"
             raise BadValue("--dask", where, "is no file", hint)
+        try:
+            is_right = bool(ADDRESS.fullmatch(json.loads(Path(where).read_bytes())["address"]))
+        except (OSError, ValueError, TypeError, LookupError):
+            is_right = False
+        if not is_right:
+            raise BadValue("--dask", where, "is no file with a scheduler's address", hint)
     elif not ADDRESS.fullmatch(where):
         raise BadValue("--dask", where, "is no address", ADDRESS_HINT)
     elif where.startswith(("tls:", "wss:")):
