@@ -102,6 +102,21 @@ def test_what_was_interrupted_goes_on_and_ends_alike(store, stops_after):
     assert rows(store) == rows(store.with_name("whole.db"))
 
 
+def test_what_was_interrupted_as_it_was_kept_is_kept(store, monkeypatch):
+    release, interrupted = loop.Locks.release, []
+
+    def once(self, key):
+        if not interrupted:
+            interrupted.append(key)
+            raise KeyboardInterrupt
+        release(self, key)
+
+    monkeypatch.setattr(loop.Locks, "release", once)
+    sweep(store, Engine())
+    assert interrupted
+    assert sweep(store, Engine()).nr_done == NR_PLACES
+
+
 def test_a_second_time_nothing_begins(store):
     sweep(store, Engine())
     again = Engine()

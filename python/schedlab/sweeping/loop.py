@@ -278,11 +278,12 @@ class Sweep:
             for record in records:
                 self.store.add(record)
             raise
-        for key in self._finished:
+        # Whoever is interrupted in here commits once more.
+        while self._finished:
+            key, _ = self._finished.popitem()
             self.nr_made += 1
             self.nr_reused += len(self._at_work.pop(key)) - 1
             self._locks.release(key)
-        self._finished.clear()
         self._adopted.clear()
         self._committed_s = time.monotonic()
 
