@@ -132,12 +132,14 @@ def test_a_worker_without_schedlab_is_refused_and_a_scheduler_needs_none(
     asker = begin(environment, tmp_path, "sweep", file, "--dask", str(where))
     told = ""
     while "is not used" not in told:
-        told = asker.stderr.readline()
-        assert told, "the sweep has ended"
+        line = asker.stderr.readline()
+        assert line, told
+        told += line
     assert "there is no schedlab): install this schedlab there" in told
     start("worker", "--nthreads", "1")
-    told = asker.communicate()[1]
+    told += asker.communicate()[1]
     assert asker.returncode == 0, told
+    assert "dashboard" not in told
 
 
 def test_a_killed_asker_leaves_no_worker_of_its_own(environment, tmp_path, file):

@@ -13,9 +13,11 @@ import pickle
 import queue
 import re
 import time
+import urllib.request
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,8 @@ ADDRESS_HINT = "write what `dask scheduler` prints, as in tcp://10.0.0.1:8786, o
 # Of the file in which a scheduler writes its address.
 FILE_SUFFIX = ".json"
 CONNECT_S = 10.0
+# How long the dashboard may take to answer.
+PAGE_S = 2.0
 POLL_S = 0.5
 # How often to ask who is there.
 LOOK_EVERY_S = 2.0
@@ -154,8 +158,7 @@ class Elsewhere:
         self._looked_s = -math.inf
         with contextlib.ExitStack() as self._stack:
             self._client = self._connected(where)
-            if "dashboard" in self._client.scheduler_info(n_workers=0).get("services", {}):
-                self._tell(f"Dask's dashboard: {self._client.dashboard_link}")
+            self._tell_dashboard()
             self._errand = errand()
             self._stack = self._stack.pop_all()
 
@@ -227,6 +230,15 @@ class Elsewhere:
             why = f"--dask {where}: no scheduler of Dask answers: {error}"
             raise SchedlabError(why, ADDRESS_HINT) from error
         return self._stack.enter_context(client)
+
+    def _tell_dashboard(self) -> None:
+        if "dashboard" not in self._client.scheduler_info(n_workers=0).get("services", {}):
+            return
+        link = self._client.dashboard_link
+        # A scheduler without a dashboard has the same service, and no such page.
+        with contextlib.suppress(OSError, ValueError, HTTPException):
+            urllib.request.urlopen(link, timeout=PAGE_S).close()
+            self._tell(f"Dask's dashboard: {link}")
 
     @contextlib.contextmanager
     def _scheduler_errors(self) -> Iterator[None]:
