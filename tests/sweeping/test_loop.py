@@ -8,9 +8,11 @@ import contextlib
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from kept_rows import rows
 from schedlab.experiment import definition
+from schedlab.experiment.sampling import Range, Sample
 from schedlab.experiment.sweep import Outcome
 from schedlab.store.runs import Store
 from schedlab.sweeping import loop
@@ -193,6 +195,17 @@ def test_an_edited_set_of_tunables_is_another_sweep_too(store, core):
     made = sweep(store, more)
     assert {key.policy_source_digest for key in more.begun} == {"digest of fifo.bpf.c"}
     assert made.nr_done == NR_PLACES
+
+
+def test_other_points_of_one_sample_are_another_sweep(core, monkeypatch, tmp_path):
+    sample = Sample("random", 2, 1, {"groups": Range(1, 9)})
+    ids = set()
+    with Store(tmp_path / "x.db") as kept:
+        for point in (0.1, 0.1, 0.9):
+            monkeypatch.setattr(Sample, "drawn", lambda self, at=point: np.full((2, 1), at))
+            asked = definition.build(GRID | {"vary": {}, "sample": sample})
+            ids.add(loop.begin(asked, kept, "schedlab sweep").asked.id)
+    assert len(ids) == 2
 
 
 def test_another_process_that_has_a_lock_is_waited_for(store, monkeypatch):

@@ -1,6 +1,7 @@
 """Points drawn from ranges of what an experiment varies, where a grid would be too large.
 
-The same sample gives the same points everywhere: they follow from its seed alone.
+The same sample gives the same points wherever NumPy and SciPy have the same releases: they follow
+from its seed alone. Other releases may draw others.
 """
 
 from __future__ import annotations

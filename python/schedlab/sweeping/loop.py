@@ -62,18 +62,22 @@ def begin(asked: Experiment, store: Store, command: str) -> "Sweep":
         what = f"the sweep has {len(grid):,} runs, more than {RUNS_MAX:,}"
         raise ExperimentError(what, "ask for fewer points, vary fewer values, or repeat less")
     # A place that is filled then needs no second look, whatever was edited since.
-    asked = replace(asked, inputs=_digest_of_inputs(grid))
+    asked = replace(asked, inputs=_digest_of_inputs(asked, grid))
     store.add_experiment(
         StoredExperiment(asked.id, asked.name, asked.definition, command, timestamp())
     )
     return Sweep(asked, grid, store)
 
 
-def _digest_of_inputs(grid: Grid) -> str:
+def _digest_of_inputs(asked: Experiment, grid: Grid) -> str:
     workload = hashlib.sha256(Path(grid.workload).read_bytes()).hexdigest()
     # Values of tunables may stand in a file of sets beside the source.
     policies = [[policy.digest, dict(policy.tunables)] for policy in grid.policies]
-    return digest_of([grid.version, workload, policies, [of.digest for of in grid.machines]])
+    inputs = [grid.version, workload, policies, [of.digest for of in grid.machines]]
+    if asked.sample:
+        # Another release of NumPy or SciPy may draw others.
+        inputs.append(hashlib.sha256(asked.sample.drawn().tobytes()).hexdigest())
+    return digest_of(inputs)
 
 
 @dataclass
