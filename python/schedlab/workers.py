@@ -162,7 +162,8 @@ class _Worker:
         self._listen()
         if answer is None and exit_code is None and not is_still:
             return None
-        self.is_busy = False
+        # Who goes on is ended at once, and not asked to go.
+        self.is_busy = is_still
         wall_ns = int((time.monotonic() - self.began_s) * 1e9)
         printed, nr_lost = self.printed.decode(errors="backslashreplace"), self.nr_lost
         if nr_lost:

@@ -29,7 +29,27 @@ def test_whole_numbers_are_steps_from_low_and_at_most_high(low, length, step, lo
 @given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3), st.booleans(), SHARES)
 def test_other_numbers_are_between_the_ends(low, length, log, share):
     value = Range(low, low + length, None, log).value(share)
-    assert low * (1 - 1e-5) <= value <= (low + length) * (1 + 1e-5)
+    assert low <= value <= low + length
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize(
+    ("low", "high", "step", "number"),
+    [(0.1, 1.0, 0.1, 10), (0.0, 0.3, 0.1, 4), (1, 2, 0.25, 5), (0.1, 0.95, 0.1, 9)],
+)
+def test_decimal_steps_are_all_met_as_they_are_written(low, high, step, number, log):
+    if log and not low:
+        return
+    of = Range(low, high, step, log)
+    found = {of.value(share / 1000) for share in range(1001)}
+    assert found == {round(low + at * step, 9) for at in range(number)}
+
+
+def test_a_narrow_range_far_from_zero_has_many_values_all_inside():
+    found = {Range(1234567.0, 1234569.0).value(share / 100) for share in range(101)}
+    assert len(found) == 101
+    assert all(1234567 <= value <= 1234569 for value in found)
+    assert Range(0.0, 1.0).value(1 / 3) == 0.333333
 
 
 def test_each_whole_number_is_as_likely_as_the_next():
@@ -132,6 +152,7 @@ def test_compare_says_that_a_sample_is_for_sweep(asked):
         ("points = 1\n[ranges]\na = {low=2, high=1}", "a.high: 1 is not above low, 2"),
         ("points = 1\n[ranges]\na = {low=0, high=1, log=true}", "a.low: 0 is not above 0"),
         ("points = 1\n[ranges]\na = {low=1, high=2, step=3}", "a.step: 3 is not above 0 and"),
+        ("points = 1\n[ranges]\na = {low=1, high=2, step=0}", "a.step: 0 is not above 0 and"),
         ('points = 1\n[ranges]\na = {low=1, high="2ms"}', "a: '2ms' is no number, or goes with"),
         ('points = 1\n[ranges]\na = {low="x", high="y"}', "a: 'x' is no number"),
         ("points = 1\n[ranges]\na = {low=1, high=inf}", "a: inf is no number"),

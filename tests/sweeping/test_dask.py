@@ -44,12 +44,12 @@ def start(environment, tmp_path):
     """Starts Dask's processes, and ends those that are left."""
     started = []
 
-    def one(what, *words):
+    def one(what, *words, **variables):
         where = ["--scheduler-file", "scheduler.json", "--no-dashboard"]
         process = subprocess.Popen(
             [sys.executable, "-m", f"distributed.cli.dask_{what}", *where, *words],
             cwd=tmp_path,
-            env=environment,
+            env=environment | variables,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
@@ -116,6 +116,30 @@ def test_killed_workers_schedulers_and_askers_lose_nothing(
     alone = command("sweep", file, "--store", "alone.db", "--jobs", 1)
     assert alone.returncode == 0, alone.stderr
     assert rows(store) == rows(tmp_path / "alone.db")
+
+
+def test_a_worker_without_schedlab_is_refused_and_a_scheduler_needs_none(
+    environment, tmp_path, file, start
+):
+    lacking = tmp_path / "lacking" / "schedlab"
+    lacking.mkdir(parents=True)
+    (lacking / "__init__.py").write_text("raise ModuleNotFoundError('there is no schedlab')\n")
+    file.write_text(TOML.replace("400", "4"))
+    where, without = tmp_path / "scheduler.json", {"PYTHONPATH": str(lacking.parent)}
+    start("scheduler", "--host", "127.0.0.1", "--port", "0", **without)
+    wait_for(where.exists, "the scheduler")
+    start("worker", "--nthreads", "1", "--name", "a", **without)
+    asker = begin(environment, tmp_path, "sweep", file, "--dask", str(where))
+    told = ""
+    while "is not used" not in told:
+        line = asker.stderr.readline()
+        assert line, told
+        told += line
+    assert "there is no schedlab): install this schedlab there" in told
+    start("worker", "--nthreads", "1")
+    told += asker.communicate()[1]
+    assert asker.returncode == 0, told
+    assert "dashboard" not in told
 
 
 def test_a_killed_asker_leaves_no_worker_of_its_own(environment, tmp_path, file):

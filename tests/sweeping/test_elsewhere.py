@@ -4,6 +4,7 @@ Method: a client of this file in the place of Dask's, whose workers answer, vani
 test says; then what a worker does, for real.
 """
 
+import pickle
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,8 @@ from schedlab.errors import SchedlabError
 from schedlab.experiment import definition
 from schedlab.experiment.cells import Grid
 from schedlab.experiment.sweep import Outcome, simulate_cell
-from schedlab.sweeping import at_worker, elsewhere
+from schedlab.store.runs import Store
+from schedlab.sweeping import at_worker, elsewhere, loop
 from schedlab.sweeping.elsewhere import Elsewhere
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,7 +41,7 @@ class Future:
     def result(self, timeout):
         if isinstance(self.answer, Exception):
             raise self.answer
-        return self.answer
+        return pickle.dumps(self.answer)
 
     def end(self, answer):
         self.answer, self.status = answer, "finished"
@@ -62,7 +64,8 @@ class Client:
         }
         return {"workers": about}
 
-    def submit(self, function, *arguments, workers, **how):
+    def submit(self, _, call, workers, **how):
+        function, *arguments = call
         future = Future(len(self.calls), workers[0], function, arguments)
         self.calls.append(future)
         return future
@@ -85,6 +88,7 @@ def engine(monkeypatch):
     """An engine on a client, without waiting."""
     monkeypatch.setattr(elsewhere, "POLL_S", 0)
     monkeypatch.setattr(elsewhere, "LOOK_EVERY_S", -1)
+    monkeypatch.setattr(elsewhere, "_parcel", lambda *call: call)
 
     def made(client):
         monkeypatch.setattr(Elsewhere, "_connected", lambda self, where: client)
@@ -279,7 +283,7 @@ def test_where_no_worker_can_be_used_the_sweep_says_why_once_others_could_have_c
         one.wait()
 
 
-def test_a_worker_is_waited_for_and_told_once(engine, monkeypatch):
+def test_a_worker_is_waited_for_and_told_once_each_time(engine, monkeypatch):
     monkeypatch.setattr(elsewhere, "TELL_AFTER_S", -1)
     client = Client()
     one = engine(client)
@@ -290,6 +294,10 @@ def test_a_worker_is_waited_for_and_told_once(engine, monkeypatch):
     one.wait()
     client.enrol()
     assert finish(one, client, [2]) == [1, 2]
+    client.nr_threads.clear()
+    for _ in range(3):
+        one.wait()
+    assert one.told[1:] == ["note: worker late is gone", one.told[0]]
 
 
 def test_a_worker_that_errs_is_used_no_more_and_its_cells_are_made(engine):
@@ -383,6 +391,16 @@ def test_what_speaks_against_a_worker_is_said():
     assert at_worker.enrol(other) == f"it has schedlab {version}, and the sweep is asked by 0.0"
 
 
+def test_an_examined_run_that_meets_the_limit_says_nothing(tmp_path):
+    """Neither here nor at a worker, which the wrong digest would speak against."""
+    at_once_s = 0.01
+    asked = definition.build(ASKED | {"with": {"groups": "9", "loops": "99999"}})
+    with Store(tmp_path / "x.db") as store:
+        assert loop.begin(asked, store, "schedlab sweep").examine(at_once_s) == []
+    grid = Grid(asked)
+    assert at_worker.enrol(at_worker.errand("v", grid, [(grid[0], "f00")], at_once_s)) == ""
+
+
 def test_a_batch_that_takes_long_is_answered_in_part():
     grid = Grid(definition.build(ASKED | {"repeat": 3}))
     at_worker.enrol(at_worker.errand("u", grid, []))
@@ -394,6 +412,14 @@ def file(tmp_path):
     text = 'policies = "fifo"\nworkload = "hackbench"\nmachine = "osdl-1"\nwith = { loops = 1 }\n'
     (tmp_path / "asked.toml").write_text(text)
     return tmp_path / "asked.toml"
+
+
+@pytest.mark.parametrize("content", ["", "{}", "no", "[1]", '{"address": 5}', "\xff"])
+def test_a_file_that_no_scheduler_wrote_is_refused(tmp_path, content):
+    path = tmp_path / "bad.json"
+    path.write_text(content, encoding="latin-1")
+    with pytest.raises(SchedlabError, match=r"bad.json' is no file with a scheduler's address"):
+        Elsewhere(str(path), lambda: None, print)
 
 
 @pytest.mark.parametrize(

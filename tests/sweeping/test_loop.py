@@ -8,9 +8,11 @@ import contextlib
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from kept_rows import rows
 from schedlab.experiment import definition
+from schedlab.experiment.sampling import Range, Sample
 from schedlab.experiment.sweep import Outcome
 from schedlab.store.runs import Store
 from schedlab.sweeping import loop
@@ -102,6 +104,21 @@ def test_what_was_interrupted_goes_on_and_ends_alike(store, stops_after):
     assert rows(store) == rows(store.with_name("whole.db"))
 
 
+def test_what_was_interrupted_as_it_was_kept_is_kept(store, monkeypatch):
+    release, interrupted = loop.Locks.release, []
+
+    def once(self, key):
+        if not interrupted:
+            interrupted.append(key)
+            raise KeyboardInterrupt
+        release(self, key)
+
+    monkeypatch.setattr(loop.Locks, "release", once)
+    sweep(store, Engine())
+    assert interrupted
+    assert sweep(store, Engine()).nr_done == NR_PLACES
+
+
 def test_a_second_time_nothing_begins(store):
     sweep(store, Engine())
     again = Engine()
@@ -162,6 +179,33 @@ def test_an_edited_policy_is_another_sweep_which_makes_its_runs_alone(store, cor
     made = sweep(store, more)
     assert {key.policy_source_digest for key in more.begun} == {"digest of fifo.bpf.c edited"}
     assert made.nr_done == NR_PLACES
+
+
+def test_an_edited_set_of_tunables_is_another_sweep_too(store, core):
+    sweep(store, Engine())
+    compiled = core.compile_policy
+
+    def edited(source, *folders):
+        policy = compiled(source, *folders)
+        policy.tunables[1]["default"] = int("fifo" in str(source))
+        return policy
+
+    core.compile_policy = edited
+    more = Engine()
+    made = sweep(store, more)
+    assert {key.policy_source_digest for key in more.begun} == {"digest of fifo.bpf.c"}
+    assert made.nr_done == NR_PLACES
+
+
+def test_other_points_of_one_sample_are_another_sweep(core, monkeypatch, tmp_path):
+    sample = Sample("random", 2, 1, {"groups": Range(1, 9)})
+    ids = set()
+    with Store(tmp_path / "x.db") as kept:
+        for point in (0.1, 0.1, 0.9):
+            monkeypatch.setattr(Sample, "drawn", lambda self, at=point: np.full((2, 1), at))
+            asked = definition.build(GRID | {"vary": {}, "sample": sample})
+            ids.add(loop.begin(asked, kept, "schedlab sweep").asked.id)
+    assert len(ids) == 2
 
 
 def test_another_process_that_has_a_lock_is_waited_for(store, monkeypatch):

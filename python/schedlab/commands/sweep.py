@@ -37,7 +37,7 @@ def sweep_verb(file, jobs, where, limit, store, quiet, as_json) -> bool:
         made = loop.begin(asked, opened, options.command())
         try:
             tell = (lambda text: None) if quiet else print_note
-            made.make_runs(made.engine(jobs, where, tell), quiet, limit_s)
+            made.make_runs(made.engine(jobs, where, tell, limit_s), quiet, limit_s)
         except KeyboardInterrupt:
             kept = f"{made.count_kept():,} of {len(made.grid):,} runs are kept in {store}"
             print_note(f"\n{kept}; the same command goes on from there: {options.command()}")

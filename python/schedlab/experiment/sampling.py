@@ -1,6 +1,7 @@
 """Points drawn from ranges of what an experiment varies, where a grid would be too large.
 
-The same sample gives the same points everywhere: they follow from its seed alone.
+The same sample gives the same points wherever NumPy and SciPy have the same releases: they follow
+from its seed alone. Other releases may draw others.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from schedlab.errors import BadValue
@@ -19,8 +21,10 @@ if TYPE_CHECKING:
 KINDS = ("latin-hypercube", "random")
 POINTS_MAX = 1_000_000
 SEED_MAX = 2**32 - 1
-# Digits of a number that is not whole: enough to tell points apart, and short enough to read.
+# Digits of a number that is not whole, where they tell points apart: short enough to read.
 DIGITS = 6
+# As many as tell any two numbers apart.
+DIGITS_MAX = 17
 BELOW_ONE = math.nextafter(1.0, 0.0)
 RANGE_HINT = "write NAME = { low = 1, high = 200 }, also with step and log, or { values = […] }"
 
@@ -52,8 +56,9 @@ class Range:
         low, high, step = self._numbers()
         if not step:
             found = low * (high / low) ** share if self.log else low + share * (high - low)
-            return float(f"{found:.{DIGITS}g}")
-        nr_steps = round((high - low) // step)
+            return _short(min(max(found, low), high), low, high)
+        # As they are written: 0.9 holds nine steps of 0.1, and less of what a computer keeps.
+        nr_steps = int((_written(high) - _written(low)) // _written(step))
         at = int(share * (nr_steps + 1))
         if self.log:
             # Each value has the stretch around it, or the ends would come half as often.
@@ -61,7 +66,7 @@ class Range:
             at = min(max(round((first * (end / first) ** share - low) / step), 0), nr_steps)
         number = low + at * step
         if isinstance(number, float):
-            return float(f"{number:.12g}")
+            return float(_written(low) + at * _written(step))
         return f"{number}ns" if isinstance(self.low, str) else number
 
     def _numbers(self) -> tuple[float, float, float]:
@@ -114,6 +119,19 @@ def read(table: Table) -> Sample:
     return Sample(kind, points, seed, {name: _range(given, name) for name in given.given})
 
 
+def _written(number: float) -> Fraction:
+    return Fraction(str(number))
+
+
+def _short(number: float, low: float, high: float) -> float:
+    """The number with as few digits as keep it inside its range and tell it from others there."""
+    for digits in range(DIGITS, DIGITS_MAX):
+        short = float(f"{number:.{digits}g}")
+        if low <= short <= high and abs(short - number) <= (high - low) / 10 ** (DIGITS - 1):
+            return short
+    return number
+
+
 def of_definition(sample: Mapping) -> Sample:
     """The sample that a store has the definition of."""
     ranges = {
@@ -133,16 +151,17 @@ def _range(ranges: Table, name: str) -> Range:
         return Range(values=values)
     kinds = (int, float, str)
     ends = [table.get(key, kinds, "a number or a time", RANGE_HINT) for key in ("low", "high")]
-    step = table.get("step", kinds, "a number or a time", RANGE_HINT, 0) or None
+    is_stepped = "step" in table.given
+    step = table.get("step", kinds, "a number or a time", RANGE_HINT) if is_stepped else None
     log = table.flag("log")
     table.refuse_others()
-    _refuse_no_numbers(table.place, [*ends, *[step] * (step is not None)])
+    _refuse_no_numbers(table.place, [*ends, *[step] * is_stepped])
     low, high = map(numeric, ends)
     if low >= high:
         raise BadValue(f"{table.place}.high", ends[1], f"is not above low, {ends[0]}")
     if log and low <= 0:
         raise BadValue(f"{table.place}.low", ends[0], "is not above 0, as log needs")
-    if step is not None and not 0 < numeric(step) <= high - low:
+    if is_stepped and not 0 < numeric(step) <= high - low:
         raise BadValue(f"{table.place}.step", step, "is not above 0 and at most high - low")
     return Range(*ends, step, log)
 

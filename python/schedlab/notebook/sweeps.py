@@ -57,7 +57,8 @@ def sweep(
         made = loop.begin(asked, kept, command)
         try:
             tell = print_note if progress else lambda text: None
-            made.make_runs(made.engine(processes, dask, tell), not progress, limit_s)
+            engine = made.engine(processes, dask, tell, limit_s)
+            made.make_runs(engine, not progress, limit_s)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"{made.count_kept():,} of {len(made.grid):,} runs are kept in {kept.path};"

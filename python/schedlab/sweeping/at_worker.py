@@ -17,7 +17,7 @@ from schedlab import catalogue
 from schedlab.errors import ExperimentError
 from schedlab.experiment.cells import Cell, ChosenPolicy, Grid
 from schedlab.experiment.sweep import Outcome
-from schedlab.sweeping.here import Here
+from schedlab.sweeping.here import TOO_LONG, Here
 
 # After so long a worker answers with what it has: its cells may take longer than was thought.
 ANSWER_AFTER_S = 5.0
@@ -33,22 +33,25 @@ class Errand:
     `files` has name and content of each file that cells name, and then of what lies beside it, by
     its path where the sweep was asked. A policy travels as the object that was built there: another
     compiler would make another, whose runs are others too. `examined` are runs with the digests
-    that they must have.
+    that they must have; one that takes longer than `limit_s` there says nothing.
     """
 
     id: str
     version: str
     files: Mapping[str, Sequence[tuple[str, bytes]]]
     examined: Sequence[tuple[Cell, str]]
+    limit_s: float | None = None
 
 
-def errand(sweep: str, grid: Grid, examined: Sequence[tuple[Cell, str]]) -> Errand:
+def errand(
+    sweep: str, grid: Grid, examined: Sequence[tuple[Cell, str]], limit_s: float | None = None
+) -> Errand:
     """What workers must have for the cells of a sweep, whose id is given. Raises ExperimentError if
     a policy cannot travel."""
     files = {policy.path: _object_of(policy) for policy in grid.policies}
     for path in [str(grid.workload), *(machine.path for machine in grid.machines)]:
         files[path] = [(Path(path).name, Path(path).read_bytes())]
-    return Errand(sweep, grid.version, files, examined)
+    return Errand(sweep, grid.version, files, examined, limit_s)
 
 
 def _object_of(policy: ChosenPolicy) -> list[tuple[str, bytes]]:
@@ -85,8 +88,10 @@ def enrol(errand: Errand) -> str:
         for name, content in contents:
             (beside / name).write_bytes(content)
         _places.setdefault(errand.id, {})[path] = str(beside / contents[0][0])
-    came = work(errand.id, [cell for cell, _ in errand.examined], None, float("inf"))
-    for (cell, digest), (outcome, why) in zip(errand.examined, came, strict=True):
+    for cell, digest in errand.examined:
+        [(outcome, why)] = work(errand.id, [cell], errand.limit_s)
+        if why.startswith(TOO_LONG):
+            continue
         if outcome is None:
             return f"{cell.say()}, {why}"
         if (found := outcome.result["digest"]) != digest:

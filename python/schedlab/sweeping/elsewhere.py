@@ -6,14 +6,18 @@ next seconds. A worker that cannot do as this computer does is told once, and ge
 """
 
 import contextlib
+import json
 import logging
 import math
+import pickle
 import queue
 import re
 import time
+import urllib.request
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +35,8 @@ ADDRESS_HINT = "write what `dask scheduler` prints, as in tcp://10.0.0.1:8786, o
 # Of the file in which a scheduler writes its address.
 FILE_SUFFIX = ".json"
 CONNECT_S = 10.0
+# How long the dashboard may take to answer.
+PAGE_S = 2.0
 POLL_S = 0.5
 # How often to ask who is there.
 LOOK_EVERY_S = 2.0
@@ -57,9 +63,15 @@ def _refuse_wrong_address(where: str) -> None:
         if not 1 <= int(local[1]) <= JOBS_MAX:
             raise BadValue("--dask", where, f"is not from local:1 to local:{JOBS_MAX}")
     elif where.endswith(FILE_SUFFIX):
+        hint = "`dask scheduler --scheduler-file` writes one as long as it runs"
         if not Path(where).is_file():
-            hint = "`dask scheduler --scheduler-file` writes one as long as it runs"
             raise BadValue("--dask", where, "is no file", hint)
+        try:
+            is_right = bool(ADDRESS.fullmatch(json.loads(Path(where).read_bytes())["address"]))
+        except (OSError, ValueError, TypeError, LookupError):
+            is_right = False
+        if not is_right:
+            raise BadValue("--dask", where, "is no file with a scheduler's address", hint)
     elif not ADDRESS.fullmatch(where):
         raise BadValue("--dask", where, "is no address", ADDRESS_HINT)
     elif where.startswith(("tls:", "wss:")):
@@ -102,6 +114,22 @@ class _Worker:
         return max(0, BATCHES_A_THREAD * self.nr_threads - len(self.batches))
 
 
+class _Call:
+    """A call, made by whoever unpickles it, with what calls among its arguments give."""
+
+    def __init__(self, function: Callable, *arguments: Any):
+        self._call = function, arguments
+
+    def __reduce__(self) -> tuple:
+        return self._call
+
+
+def _parcel(function: Callable, *arguments: Any) -> bytes:
+    """A call whose answer is bytes too. Dask reads both without this package, which its scheduler
+    need not have; a worker that lacks it says so, where Dask would have ended it."""
+    return pickle.dumps(_Call(pickle.dumps, _Call(function, *arguments)))
+
+
 class Elsewhere:
     """Workers of Dask, an `Engine`: of the scheduler at an address or whose file is named, or
     `local:N` of our own.
@@ -130,8 +158,7 @@ class Elsewhere:
         self._looked_s = -math.inf
         with contextlib.ExitStack() as self._stack:
             self._client = self._connected(where)
-            if "dashboard" in self._client.scheduler_info(n_workers=0).get("services", {}):
-                self._tell(f"Dask's dashboard: {self._client.dashboard_link}")
+            self._tell_dashboard()
             self._errand = errand()
             self._stack = self._stack.pop_all()
 
@@ -204,6 +231,15 @@ class Elsewhere:
             raise SchedlabError(why, ADDRESS_HINT) from error
         return self._stack.enter_context(client)
 
+    def _tell_dashboard(self) -> None:
+        if "dashboard" not in self._client.scheduler_info(n_workers=0).get("services", {}):
+            return
+        link = self._client.dashboard_link
+        # A scheduler without a dashboard has the same service, and no such page.
+        with contextlib.suppress(OSError, ValueError, HTTPException):
+            urllib.request.urlopen(link, timeout=PAGE_S).close()
+            self._tell(f"Dask's dashboard: {link}")
+
     @contextlib.contextmanager
     def _scheduler_errors(self) -> Iterator[None]:
         try:
@@ -243,7 +279,7 @@ class Elsewhere:
         """Says that there is no worker; raises ExperimentError if those that there are were all
         refused, and no other came for a while."""
         if self._workers:
-            self._none_since_s = time.monotonic()
+            self._none_since_s, self._is_told = time.monotonic(), False
             return
         alone_s = time.monotonic() - self._none_since_s
         if self._refused and alone_s > OTHERS_AWAITED_S:
@@ -256,7 +292,11 @@ class Elsewhere:
 
     def _submit(self, address: str, function: Callable, *arguments: Any) -> Any:
         future = self._client.submit(
-            function, *arguments, workers=[address], allow_other_workers=False, pure=False
+            pickle.loads,
+            _parcel(function, *arguments),
+            workers=[address],
+            allow_other_workers=False,
+            pure=False,
         )
         future.add_done_callback(self._ended.put)
         return future
@@ -358,6 +398,6 @@ class Elsewhere:
     def _answer(self, future: Any) -> tuple[Any, Exception | None]:
         """What came of a call, or the error that it ended with."""
         try:
-            return future.result(timeout=FETCH_S), None
+            return pickle.loads(future.result(timeout=FETCH_S)), None
         except Exception as error:  # noqa: BLE001 - whatever a worker raises is raised here.
             return None, error

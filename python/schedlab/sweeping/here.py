@@ -18,6 +18,10 @@ class Came(NamedTuple):
     why: str = ""
 
 
+# How `why` begins of a cell that was ended by its limit.
+TOO_LONG = "took longer than"
+
+
 class Engine(Protocol):
     """Whoever simulates cells. A cell that takes longer than `limit_s` is ended, if that is
     given."""
@@ -77,7 +81,7 @@ class Here:
         for ending in self._crew.wait():
             why = ""
             if ending.is_still:
-                why = f"took longer than {self.limit_s:.0f} s and was ended"
+                why = f"{TOO_LONG} {self.limit_s:.0f} s and was ended"
             elif (code := ending.exit_code) is not None:
                 how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with {code}"
                 why = f"lost its process, which {how}"

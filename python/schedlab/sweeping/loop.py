@@ -6,6 +6,7 @@ kills it loses what came since. Several processes may share one store, as in `ex
 """
 
 import contextlib
+import functools
 import hashlib
 import time
 from collections import Counter, deque
@@ -61,17 +62,22 @@ def begin(asked: Experiment, store: Store, command: str) -> "Sweep":
         what = f"the sweep has {len(grid):,} runs, more than {RUNS_MAX:,}"
         raise ExperimentError(what, "ask for fewer points, vary fewer values, or repeat less")
     # A place that is filled then needs no second look, whatever was edited since.
-    asked = replace(asked, inputs=_digest_of_inputs(grid))
+    asked = replace(asked, inputs=_digest_of_inputs(asked, grid))
     store.add_experiment(
         StoredExperiment(asked.id, asked.name, asked.definition, command, timestamp())
     )
     return Sweep(asked, grid, store)
 
 
-def _digest_of_inputs(grid: Grid) -> str:
+def _digest_of_inputs(asked: Experiment, grid: Grid) -> str:
     workload = hashlib.sha256(Path(grid.workload).read_bytes()).hexdigest()
-    policies = [policy.digest for policy in grid.policies]
-    return digest_of([grid.version, workload, policies, [of.digest for of in grid.machines]])
+    # Values of tunables may stand in a file of sets beside the source.
+    policies = [[policy.digest, dict(policy.tunables)] for policy in grid.policies]
+    inputs = [grid.version, workload, policies, [of.digest for of in grid.machines]]
+    if asked.sample:
+        # Another release of NumPy or SciPy may draw others.
+        inputs.append(hashlib.sha256(asked.sample.drawn().tobytes()).hexdigest())
+    return digest_of(inputs)
 
 
 @dataclass
@@ -107,24 +113,31 @@ class Sweep:
         """How many places are filled."""
         return self.nr_made + self.nr_reused + self.nr_of_others
 
-    def engine(self, jobs: int | None, where: str | None, tell: Callable[[str], None]) -> Engine:
+    def engine(
+        self,
+        jobs: int | None,
+        where: str | None,
+        tell: Callable[[str], None],
+        limit_s: float | None = None,
+    ) -> Engine:
         """Who is to simulate: so many processes here, by default one a CPU, or workers of Dask,
-        `where` one finds them; `tell` is told what becomes of these. Raises SchedlabError."""
+        `where` one finds them; `tell` is told what becomes of these, and `limit_s` is that of
+        `make_runs`. Raises SchedlabError."""
         if where is None:
             return Here(sweep.jobs(jobs))
         if jobs is not None:
             why = "--jobs is of processes here, and --dask has workers simulate"
             raise ExperimentError(why, "leave out one; a thread of a worker makes a run at a time")
-        return Elsewhere(where, self._errand, tell)
+        return Elsewhere(where, functools.partial(self._errand, limit_s), tell)
 
-    def _errand(self) -> at_worker.Errand:
-        return at_worker.errand(self.asked.id, self.grid, self.examine())
+    def _errand(self, limit_s: float | None) -> at_worker.Errand:
+        return at_worker.errand(self.asked.id, self.grid, self.examine(limit_s), limit_s)
 
-    def examine(self) -> list[tuple[Cell, str]]:
+    def examine(self, limit_s: float | None = None) -> list[tuple[Cell, str]]:
         """A few of the runs, with their digests: what other computers must give for them. Those
-        that the store lacks are made here."""
+        that the store lacks are made here, unless they take longer than the limit."""
         examined, began_s = [], time.monotonic()
-        with contextlib.closing(Here(1)) as here:
+        with contextlib.closing(Here(1, limit_s)) as here:
             for index in range(0, len(self.grid), self.asked.repeats)[:EXAMINED_MAX]:
                 cell = self.grid[index]
                 if (found := self.store.find(cell.key)) is None:
@@ -269,11 +282,12 @@ class Sweep:
             for record in records:
                 self.store.add(record)
             raise
-        for key in self._finished:
+        # Whoever is interrupted in here commits once more.
+        while self._finished:
+            key, _ = self._finished.popitem()
             self.nr_made += 1
             self.nr_reused += len(self._at_work.pop(key)) - 1
             self._locks.release(key)
-        self._finished.clear()
         self._adopted.clear()
         self._committed_s = time.monotonic()
 
