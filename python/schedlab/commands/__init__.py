@@ -28,7 +28,7 @@ VERBS = {
     "run": "Run one policy once, simulated or on a real kernel.",
     "sweep": "Make all runs of an experiment file, which may draw a sample.",
     "size": "Tell how many bytes of code and data policies are.",
-    "tune": "Search values of a policy's tunables that are best for an objective.",
+    "tune": "Search values of a policy's tunables for an objective.",
     "validate": "Compare this machine with its own simulation.",
 }
 KERNELS = {

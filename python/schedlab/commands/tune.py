@@ -53,7 +53,7 @@ def tune_verb(
     policy, parameters, settings, ranges, name, path, jobs, store, report_path, quiet, as_json,
     **given,
 ) -> bool:  # fmt: skip
-    """Search values of a policy's tunables that are best for an objective.
+    """Search values of a policy's tunables for an objective.
 
     Optuna proposes values; every trial meets the seeds that the policy as it is met. What is best
     then is run again on fresh seeds, and on workloads that the search never met, beside the policy
