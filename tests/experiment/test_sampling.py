@@ -174,7 +174,13 @@ def test_what_is_wrong_with_a_sample_is_said(text, told):
         ("groups = {", "grups = {", "unknown parameter 'grups'"),
         ("groups = {", "loops = {", "'loops' is both varied and in \\[sample.ranges\\]"),
         ('"rr.slice_ns"', '"rr.slice"', "unknown tunable 'slice'"),
-        ("high = 4 }", "high = 400000 }", "groups"),
+        ("high = 4 }", "high = 400000 }", r"\[sample.ranges\] groups=400000: "),
+        ("low = 1, high = 4", "low = -1, high = 4", r"\[sample.ranges\] groups=-1: "),
+        ("[1, 2] }\n", "[0, 2] }\n", r"\[sample.ranges\] cpus: 0 is not"),
+        ('low = "1ms"', 'low = "-1ms"', r"\[sample.ranges\] rr.slice_ns: "),
+        ("[sample]", "with = { groups = 1 }\n[sample]", r"varied \(\[sample.ranges\]\) and fixed"),
+        ("[sample]", 'with = { bytes = "0*cpus" }\n[sample]', r"--with bytes=0\*cpus: "),
+        ("[sample]", 'with = { bytes = "2xcpus" }\n[sample]', r"as 8\*cpus or cpus\+1"),
     ],
 )
 def test_what_cannot_be_is_found_before_anything_runs(tmp_path, old, new, told):

@@ -1,7 +1,7 @@
 """Goal: whoever simulates, and whatever is killed meanwhile, the store comes out the same.
 
 Method: the real command with Dask's own scheduler and workers, which are killed at moments that the
-store tells. More of it, at random moments, is told in docs/guides/sweep.md.
+store tells. Locks of this process keep a sweep from its end until then.
 """
 
 import contextlib
@@ -14,6 +14,9 @@ import pytest
 from kept_rows import rows
 from running import assert_it_goes, begin, descendants, wait_for
 from schedlab.errors import SchedlabError, StoreError
+from schedlab.experiment import definition
+from schedlab.experiment.cells import Grid
+from schedlab.store.locks import Locks
 from schedlab.store.runs import Store
 from schedlab.sweeping.elsewhere import Elsewhere
 
@@ -76,8 +79,25 @@ def nr_kept(store):
     return 0
 
 
+@pytest.fixture
+def unlock(tmp_path, file):
+    """Three fourths of the runs are locked, so that no sweep comes to its end; each call lets go of
+    one of them."""
+    asked = definition.build(definition.read_options(file))
+    keys = list(dict.fromkeys(cell.key for cell in Grid(asked)))
+    fourths = [keys[at::4] for at in (1, 2, 3)]
+    with Locks(tmp_path / "swept.db") as locks:
+        assert all(locks.take(key) for fourth in fourths for key in fourth)
+
+        def one():
+            for key in fourths.pop():
+                locks.release(key)
+
+        yield one
+
+
 def test_killed_workers_schedulers_and_askers_lose_nothing(
-    environment, tmp_path, file, start, command
+    environment, tmp_path, file, start, command, unlock
 ):
     store, where = tmp_path / "swept.db", tmp_path / "scheduler.json"
     scheduler = start("scheduler", "--host", "127.0.0.1", "--port", "0")
@@ -85,21 +105,25 @@ def test_killed_workers_schedulers_and_askers_lose_nothing(
     workers = [start("worker", "--nthreads", "1") for _ in range(2)]
     words = ["sweep", file, "--store", store, "--dask", str(where)]
 
-    def kept_more(asker, number):
-        wait_for(lambda: nr_kept(store) >= number or asker.poll() is not None, "a run")
+    def keeps_more(asker, nr_before):
+        wait_for(lambda: nr_kept(store) > nr_before or asker.poll() is not None, "a run")
         assert asker.poll() is None, asker.stderr.read()
 
     asker = begin(environment, tmp_path, *words)
-    kept_more(asker, 4)
+    keeps_more(asker, 4)
+    nr_before = nr_kept(store)
     for pid in descendants(workers[0].pid):
         kill(pid)
-    kept_more(asker, nr_kept(store) + 20)
+    unlock()
+    keeps_more(asker, nr_before)
     asker.kill()
     asker.communicate()
     nr_before = nr_kept(store)
+    unlock()
     asker = begin(environment, tmp_path, *words)
-    kept_more(asker, nr_before + 1)
+    keeps_more(asker, nr_before)
     scheduler.kill()
+    unlock()
     told = asker.communicate()[1]
     assert asker.returncode == 2, told
     assert "is gone" in told

@@ -18,7 +18,7 @@ from typing import Any
 from schedlab import catalogue
 from schedlab.digests import canonical_json
 from schedlab.errors import BadValue, ExperimentError, UnknownName, refuse_unknown
-from schedlab.experiment import varying
+from schedlab.experiment import sampling, varying
 from schedlab.experiment.definition import (
     CELLS_MAX,
     Experiment,
@@ -26,6 +26,7 @@ from schedlab.experiment.definition import (
     machine_name,
     name_of,
 )
+from schedlab.experiment.varying import CPUS
 from schedlab.kernel import platform as kernel_platform
 from schedlab.store.runs import RunKey
 from schedlab.values import UNIT_NS, Value, numeric, of_machine, parse_tunable, refuse_duplicates
@@ -352,16 +353,21 @@ def _choose_workload(
     said = {**experiment.parameters, **on_machine} | {name: str(value) for name, value in varied}
     nr_cpus = machine[1] if machine else int(experiment.vm.cpus[0].split(",")[0])
     given = {name: of_machine(text, nr_cpus) for name, text in said.items()}
-    workload = _load_workload(path, given, experiment, machine)
+    places = dict.fromkeys(said, "--with")
+    places |= {name: sampling.place_of(name, experiment.sample) for name, _ in varied}
+    places = {name: f"{place} {name}={said[name]}" for name, place in places.items()}
+    workload = _load_workload(path, given, places, machine)
     facts = (workload.name, str(path), workload.digest, given, dict(workload.parameters))
     return ChosenWorkload(experiment.workload, *facts, dict(varied))
 
 
 def _load_workload(
-    path: Path, given: Mapping[str, str], experiment: Experiment, machine: tuple[str, int] | None
+    path: Path,
+    given: Mapping[str, str],
+    places: Mapping[str, str],
+    machine: tuple[str, int] | None,
 ) -> Any:
-    """An error says which option the core found wrong, not only which parameter."""
-    places = {name: "--vary" if name in experiment.varied else "--with" for name in given}
+    """An error says which option the core found wrong, and how it was said, by `places`."""
     for name, text in given.items():
         digits = text.removeprefix("-")
         # Python refuses to read numbers of thousands of digits.
@@ -371,17 +377,19 @@ def _load_workload(
                 " `schedlab list workloads -v` tells what they mean"
             )
             why = "is larger than any number a workload can have"
-            raise BadValue(f"{places[name]} {name}", text, why, hint)
+            raise BadValue(places[name].removesuffix(f"={text}"), text, why, hint)
     refused = catalogue.native().ScenarioError
     try:
         workload = catalogue.load_workload(path, dict(given))
         if machine is not None:
             workload.check_cpus(*machine)
     except refused as error:
-        for name, text in given.items():
+        for name in given:
             if re.search(rf"\bparameters?[. ]{re.escape(name)}\b", error.message):
-                place = f"{places[name]} {name}={text}"
-                raise ExperimentError(f"{place}: {error.message}", error.hint) from error
+                what, hint = f"{places[name]}: {error.message}", error.hint
+                if CPUS in given[name]:
+                    hint = f"by the machine's CPUs write a number as 8*cpus or cpus+1; {hint}"
+                raise ExperimentError(what, hint) from error
         raise
     try:
         if machine is None:
@@ -414,7 +422,9 @@ def _choose_policy(
         kernel_platform.refuse_kernel_without_sched_ext(choice.label, kernel)
     settings = parse_settings(policy, choice.label, experiment.tunables.get(choice.label, {}))
     texts = {name: str(value) for name, value in varied}
-    settings |= parse_settings(policy, choice.label, texts, "--vary")
+    for name, text in texts.items():
+        place = sampling.place_of(f"{choice.label}.{name}", experiment.sample)
+        settings |= parse_settings(policy, choice.label, {name: text}, place)
     defaults = {tunable["name"]: tunable["default"] for tunable in policy.tunables}
     tunables = {**defaults, **set_values, **settings}
     facts = (choice.label, choice.policy, policy.name, str(path), policy.digest, settings, tunables)

@@ -138,12 +138,14 @@ def build(options: Mapping) -> Experiment:
     policies = tuple(_policy_choice(text) for text in options["policies"])
     _refuse_equal_labels(policies)
     varied, parameters = dict(options.get("vary", {})), dict(options.get("with", {}))
-    ranges = options["sample"].ranges if options.get("sample") else {}
+    sample = options.get("sample")
+    ranges = sample.ranges if sample else {}
+    place_of = functools.partial(sampling.place_of, sample=sample)
     for name in varied.keys() & ranges.keys():
         raise ExperimentError(f"{name!r} is both varied and in [sample.ranges]", "leave out one")
     changing = [*varied, *ranges]
     for name in parameters.keys() & changing:
-        what = f"parameter {name!r} is both varied (--vary) and fixed (--with)"
+        what = f"parameter {name!r} is both varied ({place_of(name)}) and fixed (--with)"
         raise ExperimentError(what, "leave out one")
     of_machines = {name: dict(of) for name, of in options.get("with_machine", {}).items() if of}
     for machine, of_machine in of_machines.items():
@@ -154,7 +156,7 @@ def build(options: Mapping) -> Experiment:
     if cpus is not None:
         machine_size("cpus", cpus)
         if CPUS in changing:
-            what = "the machines' CPUs are both varied (--vary cpus) and fixed (--cpus)"
+            what = f"the machines' CPUs are both varied ({place_of(CPUS)} cpus) and fixed (--cpus)"
             raise ExperimentError(what, "leave out one")
     kernel = None if options.get("vm") else options.get("kernel")
     if kernel is not None:
@@ -165,7 +167,7 @@ def build(options: Mapping) -> Experiment:
     for name in changing:
         label, tunable = tunable_of(name, labels) or ("", "")
         if tunable in tunables.get(label, {}):
-            what = f"tunable {name} is both varied (--vary) and fixed (--set)"
+            what = f"tunable {name} is both varied ({place_of(name)}) and fixed (--set)"
             raise ExperimentError(what, "leave out one")
     repeats = in_range("--repeat", options.get("repeat", 1), 1, CELLS_MAX)
     as_given = ("until_ns", "name", "title", "description", "published", "claims", "vm", "sample")

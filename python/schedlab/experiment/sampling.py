@@ -105,6 +105,11 @@ class Sample:
         return {name: of.value(float(share)) for (name, of), share in pairs}
 
 
+def place_of(name: str, sample: Sample | None) -> str:
+    """Where the values of something that is varied were asked for."""
+    return "[sample.ranges]" if sample and name in sample.ranges else "--vary"
+
+
 def read(table: Table) -> Sample:
     """The sample that a table of an experiment file asks for; raises SchedlabError."""
     kind = table.text("kind", KINDS[0])

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from schedlab.errors import BadValue, UnknownName
-from schedlab.experiment.sampling import Sample
+from schedlab.experiment.sampling import Sample, place_of
 from schedlab.values import Value
 
 # As the core has it: crates/scenario/src/model/machine.rs.
@@ -70,7 +70,7 @@ class Combinations(Sequence[Combination]):
         self.parameters, self._labels = parameters, labels
         for name in [*varied, *(sample.ranges if sample else ())]:
             if name not in parameters and not tunable_of(name, labels) and name != CPUS:
-                raise _unknown(name, parameters, labels, workload)
+                raise _unknown(name, place_of(name, sample), parameters, labels, workload)
         self._drawn = sample.drawn() if sample else None
         self._nr_points = sample.points if sample else 1
 
@@ -112,21 +112,21 @@ class Combinations(Sequence[Combination]):
             elif found := tunable_of(name, self._labels):
                 tunables.setdefault(found[0], {})[found[1]] = value
             else:
-                cpus = machine_size(f"--vary {CPUS}", value)
+                cpus = machine_size(f"{place_of(name, self._sample)} {CPUS}", value)
         return Combination(one, tuple(own), cpus, tunables)
 
 
 def _unknown(
-    name: str, parameters: Collection[str], labels: Sequence[str], workload: str
+    name: str, place: str, parameters: Collection[str], labels: Sequence[str], workload: str
 ) -> Exception:
     label, dot, tunable = name.rpartition(".")
     if dot and not tunable:
-        return BadValue("--vary", name, "names no tunable", f"write {labels[0]}.TUNABLE")
+        return BadValue(place, name, "names no tunable", f"write {labels[0]}.TUNABLE")
     if dot and label:
-        return UnknownName("policy", label, labels, "in --vary (it is not in this experiment)")
+        return UnknownName("policy", label, labels, f"in {place} (it is not in this experiment)")
     if dot:
         hint = f"write {labels[0]}.{tunable}"
-        return BadValue("--vary", name, "does not say of which policy", hint)
+        return BadValue(place, name, "does not say of which policy", hint)
     error = UnknownName("parameter", name, [*parameters, CPUS], f"of workload {workload}")
     tunables = " or ".join(f"{label}.{name}" for label in labels)
     error.hint += f"; a policy's tunable is varied by {tunables}"
