@@ -348,6 +348,11 @@ def test_a_scheduler_that_is_gone_ends_the_sweep_with_a_way_on(engine):
     with pytest.raises(SchedlabError, match="scheduler of Dask at tcp://x is gone") as told:
         one.wait()
     assert "the same command goes on" in told.value.hint
+    # What Dask has of a scheduler that went while nothing was asked of it.
+    one = engine(client)
+    client.scheduler_info = lambda n_workers: {}
+    with pytest.raises(SchedlabError, match="scheduler of Dask at tcp://x is gone"):
+        one.wait()
 
 
 @pytest.mark.parametrize("policy", ["fifo", ROOT / "tests/interface/front_end.bpf.c"])

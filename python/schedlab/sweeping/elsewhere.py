@@ -258,7 +258,9 @@ class Elsewhere:
         if time.monotonic() - self._looked_s < LOOK_EVERY_S:
             return
         self._looked_s = time.monotonic()
-        there = self._client.scheduler_info(n_workers=-1)["workers"]
+        there = self._client.scheduler_info(n_workers=-1).get("workers")
+        if there is None:
+            raise ConnectionError("nobody answers")
         for address, about in there.items():
             is_silent = self._silent.get(address) == about["last_seen"]
             if not is_silent and address not in self._workers and address not in self._refused:
