@@ -49,7 +49,7 @@ def test_a_number_may_be_said_by_the_cpus_of_the_machine():
     [twin] = expand("fifo", cpus=4, **{"with": {"groups": "4", "loops": "9"}})
     assert found[1].key == twin.key
     assert "--with loops=9" in found[1].replay()
-    with pytest.raises(SchedlabError, match="--with groups=cpus-11: .* is -3"):
+    with pytest.raises(SchedlabError, match=r"--with groups=cpus-11: .* is -3"):
         expand("fifo", **{"with": {"groups": "cpus-11"}})
 
 
