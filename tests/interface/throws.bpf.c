@@ -15,7 +15,16 @@ char _license[] SEC("license") = "GPL";
 #define CATCHER(name) __attribute__((btf_decl_tag("exception_callback:" #name)))
 extern void bpf_throw(u64 cookie) __ksym;
 
-static u64 nr_turns, nr_thrown, nr_caught, nr_behind;
+#define CPUS_MAX 1024 /* a power of two */
+
+static u64 nr_turns, nr_behind;
+/* By CPU: while one throws, others may be on their way to their callback. */
+static u64 nr_thrown[CPUS_MAX], nr_caught[CPUS_MAX];
+
+static u32 this_cpu(void)
+{
+	return bpf_get_smp_processor_id() & (CPUS_MAX - 1);
+}
 
 static __noinline int throw_lowest(int turn)
 {
@@ -49,15 +58,17 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(throws_init)
 /* Linux wants such a function to be global, and it may have no argument but the cookie. */
 __noinline int throws_catch(u64 cookie)
 {
-	__sync_fetch_and_add(&nr_caught, 1);
+	nr_caught[this_cpu()]++;
 	return cookie - 5;
 }
 
 CATCHER(throws_catch)
 s32 BPF_STRUCT_OPS(throws_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	must(nr_turns == 3 && !nr_behind && nr_caught == nr_thrown);
-	__sync_fetch_and_add(&nr_thrown, 1);
+	u32 cpu = this_cpu();
+
+	must(nr_turns == 3 && !nr_behind && nr_caught[cpu] == nr_thrown[cpu]);
+	nr_thrown[cpu]++;
 	bpf_throw((prev_cpu & 1023) + 5);
 	return prev_cpu;
 }
