@@ -165,16 +165,25 @@ def test_a_run_that_always_dies_is_kept_as_failed_and_stops_nothing(store, capsy
     assert {row["status"] for row in rows(store)} == {"completed"}
 
 
-def test_an_edited_policy_is_another_sweep_which_makes_its_runs_alone(store, core):
-    sweep(store, Engine())
+def edit(core, change):
+    """Has every policy that is compiled from now on be changed."""
     compiled = core.compile_policy
 
     def edited(source, *folders):
         policy = compiled(source, *folders)
-        policy.digest += " edited" * ("fifo" in str(source))
+        change(policy, "fifo" in str(source))
         return policy
 
     core.compile_policy = edited
+
+
+def test_an_edited_policy_is_another_sweep_which_makes_its_runs_alone(store, core):
+    sweep(store, Engine())
+
+    def change(policy, is_fifo):
+        policy.digest += " edited" * is_fifo
+
+    edit(core, change)
     more = Engine()
     made = sweep(store, more)
     assert {key.policy_source_digest for key in more.begun} == {"digest of fifo.bpf.c edited"}
@@ -183,14 +192,11 @@ def test_an_edited_policy_is_another_sweep_which_makes_its_runs_alone(store, cor
 
 def test_an_edited_set_of_tunables_is_another_sweep_too(store, core):
     sweep(store, Engine())
-    compiled = core.compile_policy
 
-    def edited(source, *folders):
-        policy = compiled(source, *folders)
-        policy.tunables[1]["default"] = int("fifo" in str(source))
-        return policy
+    def change(policy, is_fifo):
+        policy.tunables[1]["default"] = int(is_fifo)
 
-    core.compile_policy = edited
+    edit(core, change)
     more = Engine()
     made = sweep(store, more)
     assert {key.policy_source_digest for key in more.begun} == {"digest of fifo.bpf.c"}
