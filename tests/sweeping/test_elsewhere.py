@@ -20,6 +20,7 @@ from schedlab.sweeping import at_worker, elsewhere, loop
 from schedlab.sweeping.elsewhere import Elsewhere
 
 ROOT = Path(__file__).resolve().parents[2]
+INTERFACE = ROOT / "tests/interface"
 ASKED = {"policies": ["fifo"], "workload": "hackbench", "machine": ["osdl-1"]}
 ASKED |= {"with": {"groups": "1", "loops": "1"}}
 
@@ -355,7 +356,10 @@ def test_a_scheduler_that_is_gone_ends_the_sweep_with_a_way_on(engine):
         one.wait()
 
 
-@pytest.mark.parametrize("policy", ["fifo", ROOT / "tests/interface/front_end.bpf.c"])
+@pytest.mark.parametrize(
+    "policy",
+    ["fifo", INTERFACE / "front_end.bpf.c", INTERFACE / "parts/parts.loader.toml"],
+)
 def test_a_worker_without_the_files_gives_what_this_computer_gives(policy):
     grid = Grid(definition.build(ASKED | {"policies": [str(policy)], "repeat": 3}))
     here = [simulate_cell(cell).result for cell in grid]
@@ -375,15 +379,6 @@ def test_a_worker_without_the_files_gives_what_this_computer_gives(policy):
     assert at_worker.enrol(errand) == ""
     came = at_worker.work(Path(policy).name, list(map(moved, grid)), None)
     assert [outcome.result for outcome, _ in came] == here
-
-
-def test_a_policy_of_several_sources_does_not_travel(tmp_path):
-    content = b"ELF" + (text := b'sources = ["a.bpf.c"]') + len(text).to_bytes(8, "little")
-    (tmp_path / "a.bpf.o").write_bytes(content + at_worker.LOADER_MARK)
-    chosen = SimpleNamespace(object=str(tmp_path / "a.bpf.o"), name="a", label="mine", path="/a")
-    with pytest.raises(SchedlabError, match="policy mine is built of several sources") as told:
-        at_worker.errand("x", SimpleNamespace(policies=[chosen]), [])
-    assert "without --dask" in told.value.hint
 
 
 def test_what_speaks_against_a_worker_is_said():

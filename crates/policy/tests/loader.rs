@@ -347,6 +347,17 @@ fn an_object_in_the_cache_has_its_file_behind_it() {
     assert!(Loader::behind(&fs::read(&plain.object_path).unwrap()).unwrap().is_none());
     let plan = plan_behind(&file, &machine()).unwrap().unwrap();
     assert_eq!(plan.writes.iter().map(|one| &one.variable).collect::<Vec<_>>(), ["bias"]);
+    // So it is the same policy where nothing else is there.
+    let alone = workshop.path().join("alone/other.bpf.o");
+    fs::create_dir(alone.parent().unwrap()).unwrap();
+    fs::write(&alone, &file).unwrap();
+    let found = Policy::read(&alone).unwrap();
+    assert_eq!((&found.digest, found.tunables.len()), (&policy.digest, policy.tunables.len()));
+    let plan_of = |policy: &Policy| {
+        let loaded = policy.load(&BTreeMap::new(), &[], &machine()).unwrap();
+        format!("{:?} {:?}", loaded.data, loaded.writes)
+    };
+    assert_eq!(plan_of(&found), plan_of(&policy));
     fs::write(&path, "[variables]\n").unwrap();
     let error = workshop.take(&path, &headers(), &workshop.objects()).unwrap_err().to_string();
     assert!(error.contains("neither other.bpf.o nor other.bpf.c"), "{error}");
