@@ -67,7 +67,8 @@ impl Kernel<'_> {
 
     /// Whether no task can ever run again.
     pub fn is_deadlocked(&self) -> bool {
-        self.core.tasks.nr_runnable() == 0 && !self.core.time.awaits_tasks()
+        let core = &self.core;
+        core.tasks.nr_runnable() == 0 && !core.time.awaits_tasks() && !core.groups.is_moving()
     }
 
     pub fn report_deadlock(&mut self) {

@@ -136,6 +136,11 @@ impl Kernel<'_> {
                 state.next_operation();
                 return self.release(task, every, deadline_ns);
             }
+            Op::Move { to } => {
+                state.next_operation();
+                let is_there = self.core.move_own_process(task, to);
+                return if is_there { Outcome::Goes } else { Outcome::Blocks };
+            }
             Op::Wake { gate } => {
                 state.next_operation();
                 let gate = self.programs.gate_mut(gate);
@@ -167,7 +172,6 @@ impl Kernel<'_> {
             }
             Op::Nice(nice) => self.core.renice(task, i32::from(nice)),
             Op::Affinity { set } => self.set_affinity(task, set),
-            Op::Move { to } => self.core.move_process(task, to),
             Op::Exit => return Outcome::Ends,
             Op::Loop { .. } | Op::End { .. } | Op::Mark | Op::Done => {
                 unreachable!("these take no time")
