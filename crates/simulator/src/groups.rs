@@ -130,7 +130,7 @@ impl Groups {
         (above, name): (&str, &str),
         declared: &[Cgroup],
     ) {
-        let name = visible.copy(&[name.as_bytes(), &[0]].concat(), true).unwrap_or(0);
+        let name = visible.copy_name(name).unwrap_or(0);
         let name = std::ptr::without_provenance(name as usize);
         // As in a kernel the root is 1, and the others are numbered as they are made.
         let id = at.map_or(1, |at| at as u64 + 2);

@@ -148,8 +148,8 @@ impl Linked {
         release: Option<Release>,
         mode: Mode,
     ) -> Result<(Linked, Operations), String> {
-        let arguments = visible.place(Arguments::default());
-        let key = visible.place(0);
+        let arguments = visible.place_for_policy(Arguments::default());
+        let key = visible.place_for_policy(0);
         let (mut arena, user_upper) = arena_of(&copy.object.maps).unzip();
         let data = place_variables(copy, visible, arena.as_mut())?;
         visible.set_arena(arena);
