@@ -7,8 +7,7 @@ use crate::shown::{Part, Shown};
 use crate::visible::{CPU_AT, Placed, Visible};
 use crate::{ON_VM, Options};
 use bytecode::{
-    Addresses, Arena, Constant, LinkError, Machine, Maps, Program, UnknownMap, World, arena_of,
-    tokens,
+    Addresses, Arena, Constant, Machine, Maps, Program, UnknownMap, World, arena_of, tokens,
 };
 use policy::{Call, Loaded, Made, Write};
 use scenario::machine::Release;
@@ -159,14 +158,13 @@ impl Linked {
         let made = copy.calls.iter().flat_map(|call| &call.made);
         let by_loader = copy.calls.iter().chain(made.map(|made| &made.by));
         let by_loader = by_loader.map(|call| call.function);
-        let called = called.map(|(_, &function)| function);
-        let roots: Vec<usize> = called.clone().chain(by_loader).collect();
+        let roots: Vec<usize> = called.map(|(_, &function)| function).chain(by_loader).collect();
         let (elements, cells) = (known.elements(CPU_AT), known.cells());
         let constants = constants(copy, &data, world);
         let data_at = data.clone();
         let addresses = Addresses { data: data_at, maps, constants, elements, cells, user_upper };
-        let link = |roots: &[usize]| Program::link(&copy.object, roots, world, &addresses);
-        let program = link(&roots).map_err(|error| match release {
+        let program = Program::link(&copy.object, &roots, world, &addresses);
+        let program = program.map_err(|error| match release {
             _ if !error.is_of_this_world() => error.to_string(),
             Some(release) => format!("{error}{}", releases::another(release)),
             None => format!("{error}{ON_VM}"),
@@ -176,7 +174,7 @@ impl Linked {
             .map_err(|name| format!("the simulator lacks the operation {name}{ON_VM}"))?;
         releases::check(release, copy, operations.flags)?;
         if operations.take_cids {
-            check_arena(copy, link(&called.collect::<Vec<_>>()))?;
+            check_arena(copy)?;
         }
         if operations.dispatch_max_batch > BATCH_MAX {
             let batch = operations.dispatch_max_batch;
@@ -266,11 +264,11 @@ impl Adopted {
     }
 }
 
-/// Refuses a table with cids none of whose operations names an arena, whatever else does; `alone`
-/// are these operations, linked. Source: Linux 7.3, kernel/sched/ext/ext.c, `bpf_scx_reg_cid`.
-fn check_arena(copy: &Loaded, alone: Result<Program, LinkError>) -> Result<(), String> {
-    let alone = alone.map_err(|error| error.to_string())?;
-    if alone.uses_arena(&copy.object) {
+/// Refuses a table with cids none of whose operations names an arena, whatever else does. Source:
+/// Linux 7.3, kernel/sched/ext/ext.c, `bpf_scx_reg_cid`.
+fn check_arena(copy: &Loaded) -> Result<(), String> {
+    let operations = &copy.object.tables[copy.operations].functions;
+    if copy.object.uses_arena(operations.values().copied()) {
         return Ok(());
     }
     let refused = "a sched_ext_ops_cid has an arena, which one of its operations refers to";
