@@ -1,5 +1,6 @@
 //! Room in a memory, taken also while a program runs in it, and where it lies in this process.
 
+use crate::mapping::NoAddresses;
 use crate::memory::{FRAME_BYTES, FRAMES_MAX, MEMORY_BEGIN, Memory};
 use std::ops::Range;
 
@@ -37,11 +38,11 @@ impl Room {
     /// Room of this many bytes that programs only read, and of so many that they may write, in a
     /// memory of its own, which must live as long as what is taken of it is used.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// If this process may not have as many addresses.
-    pub fn new(read_only: usize, writable: usize) -> (Room, Box<Memory>) {
-        let mut memory = Box::new(Memory::new(read_only, writable));
+    /// [`NoAddresses`] if this process may not have as many.
+    pub fn new(read_only: usize, writable: usize) -> Result<(Room, Box<Memory>), NoAddresses> {
+        let mut memory = Box::new(Memory::new(read_only, writable)?);
         let first = memory.first();
         let shift = Shift(first.addr().wrapping_sub(MEMORY_BEGIN as usize));
         // All is taken at once: what of it is given away is noted here, since the memory belongs
@@ -49,7 +50,7 @@ impl Room {
         let below = memory.add_read_only(read_only, 1).expect("all of it");
         let above = memory.add_writable(writable, 1).expect("all of it");
         let (frames, end) = (memory.frames_begin(), above + writable as u64);
-        (Room { first, free: [below..frames, above..end], frames, end, shift }, memory)
+        Ok((Room { first, free: [below..frames, above..end], frames, end, shift }, memory))
     }
 
     /// Takes bytes of 0 and gives their address; `None` if there are not as many left.
@@ -115,7 +116,7 @@ mod tests {
     fn room_that_is_taken_back_is_0_and_begins_anew() {
         // Not a multiple of a page of any kernel, and more than the largest.
         let bytes = (1 << 17) + 40;
-        let (mut room, mut memory) = Room::new(1000 + bytes, bytes);
+        let (mut room, mut memory) = Room::new(1000 + bytes, bytes).expect("few addresses");
         let read = room.take(8, 8, true).expect("room");
         let places = |room: &mut Room| {
             assert_eq!(room.take(bytes + 1, 1, false), None);
@@ -139,10 +140,17 @@ mod tests {
     }
 
     #[test]
+    fn more_addresses_than_a_process_may_have_are_an_error_with_a_way_out() {
+        let error = Room::new(1 << 56, 0).expect_err("no machine has as many").to_string();
+        let said = "a simulation's memory takes 68719476736 MiB of addresses, which this process";
+        assert!(error.starts_with(said) && error.contains("\nhint: raise its limit"), "{error}");
+    }
+
+    #[test]
     fn all_that_a_program_may_write_is_0_and_nothing_before_its_constants_is_lost() {
         // Both ends within one page of any kernel, and not.
         for bytes in [100, 9_000, (1 << 17) + 40] {
-            let (mut room, mut memory) = Room::new(1000, bytes);
+            let (mut room, mut memory) = Room::new(1000, bytes).expect("few addresses");
             let constant = room.take_constant(8, 1).expect("room");
             let (before, behind) = (constant - 8, room.end - 8);
             for place in [before, constant, behind] {

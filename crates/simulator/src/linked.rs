@@ -7,7 +7,8 @@ use crate::shown::{Part, Shown};
 use crate::visible::{CPU_AT, Placed, Visible};
 use crate::{ON_VM, Options};
 use bytecode::{
-    Addresses, Arena, Constant, Machine, Maps, Program, UnknownMap, World, arena_of, tokens,
+    Addresses, Arena, Constant, Machine, Maps, NoAddresses, Program, UnknownMap, World, arena_of,
+    tokens,
 };
 use policy::{Call, Loaded, Made, Write};
 use scenario::machine::Release;
@@ -146,10 +147,10 @@ impl Linked {
         world: &World,
         release: Option<Release>,
         mode: Mode,
-    ) -> Result<(Linked, Operations), String> {
+    ) -> Result<(Linked, Operations), Refusal> {
         let arguments = visible.place_for_policy(Arguments::default());
         let key = visible.place_for_policy(0);
-        let (mut arena, user_upper) = arena_of(&copy.object.maps).unzip();
+        let (mut arena, user_upper) = arena_of(&copy.object.maps)?.unzip();
         let data = place_variables(copy, visible, arena.as_mut())?;
         visible.set_arena(arena);
         let maps = tokens(copy.object.maps.iter().map(|map| map.kind));
@@ -178,16 +179,15 @@ impl Linked {
         }
         if operations.dispatch_max_batch > BATCH_MAX {
             let batch = operations.dispatch_max_batch;
-            return Err(format!(
-                "dispatch_max_batch is {batch}; no kernel has room for more than {BATCH_MAX}"
-            ));
+            let said = "no kernel has room for more than";
+            return Err(format!("dispatch_max_batch is {batch}; {said} {BATCH_MAX}").into());
         }
         let may_sleep = |&&function: &&usize| {
             copy.object.code[copy.object.functions[function].code].may_sleep()
         };
         let sleepable = roots.iter().filter(may_sleep).map(|&function| number(function)).collect();
         let calls = copy.calls.iter().map(|call| Syscall::new(copy, call, visible, &number));
-        let calls = calls.collect::<Result<_, _>>()?;
+        let calls = calls.collect::<Result<_, String>>()?;
         let instructions_max =
             if mode == Mode::Strict { STRICT_INSTRUCTIONS_MAX } else { INSTRUCTIONS_MAX };
         let mut machine = Machine::new(program, visible.lend(), instructions_max);
@@ -210,12 +210,26 @@ impl Linked {
 /// Why a policy cannot begin.
 #[derive(Debug)]
 pub enum Refusal {
+    /// There are no addresses for what it sees.
+    Addresses(NoAddresses),
     /// A map that the simulator does not have.
     Map(UnknownMap),
     /// Something else that an object needs.
     Object(String),
     /// A number to follow that is not there.
     Watch(String),
+}
+
+impl From<NoAddresses> for Refusal {
+    fn from(error: NoAddresses) -> Refusal {
+        Refusal::Addresses(error)
+    }
+}
+
+impl From<String> for Refusal {
+    fn from(reason: String) -> Refusal {
+        Refusal::Object(reason)
+    }
 }
 
 /// What runs of a policy; absent while an operation of it runs.
@@ -256,9 +270,8 @@ impl Adopted {
                 maps.watch(number, &map.name, members, nr_cpus);
             }
         }
-        visible.fill(&mut maps, loaded, nr_cpus).map_err(Refusal::Object)?;
-        let linked = Linked::new(loaded, visible, &maps, world, release, mode);
-        let (linked, ops) = linked.map_err(Refusal::Object)?;
+        visible.fill(&mut maps, loaded, nr_cpus)?;
+        let (linked, ops) = Linked::new(loaded, visible, &maps, world, release, mode)?;
         let arguments_at = visible.room.address(linked.arguments.address());
         Ok(Adopted { code: Some(Box::new(linked)), ops, maps, arguments_at })
     }

@@ -2,7 +2,9 @@
 
 use crate::abi::{self, CpuMask, MaskWidth};
 use crate::shown::{Part, Shown};
-use bytecode::{Arena, LOCKS_MAX, Lock, Locks, MEMORY_BEGIN, Maps, Memory, Room, Rows};
+use bytecode::{
+    Arena, LOCKS_MAX, Lock, Locks, MEMORY_BEGIN, Maps, Memory, NoAddresses, Room, Rows,
+};
 use policy::{Entry, Loaded};
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -230,8 +232,12 @@ impl Walks {
 impl Visible {
     /// Memory that holds nothing but the number of ticks a second, at its first address; with
     /// `has_parts` it is noted what is placed where, see [`Visible::part_at`].
-    pub fn new(hz: u32, nr_cpu_ids: u32, has_parts: bool) -> Visible {
-        let (room, memory) = Room::new(READ_ONLY_BYTES, WRITABLE_BYTES);
+    ///
+    /// # Errors
+    ///
+    /// [`NoAddresses`] if this process may not have as many.
+    pub fn new(hz: u32, nr_cpu_ids: u32, has_parts: bool) -> Result<Visible, NoAddresses> {
+        let (room, memory) = Room::new(READ_ONLY_BYTES, WRITABLE_BYTES)?;
         let placed = |address| NonNull::new(room.pointer(address)).expect("memory is not at 0");
         let (facts, walks) = (Placed(placed(FACTS).cast()), Placed(placed(WALKS).cast()));
         let walks = Walks { places: walks, open: 0 };
@@ -252,7 +258,7 @@ impl Visible {
         assert_eq!((visible.room.address(placed.address()), tasks), (FACTS, Some(TASKS.begin)));
         let locks = visible.room.take(size_of_val(&*visible.locks), align_of::<Lock>(), true);
         assert_eq!(locks, Some(width.locks().begin));
-        visible
+        Ok(visible)
     }
 
     /// Makes nobody's of all locks, as when the policy is gone.
