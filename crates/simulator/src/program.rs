@@ -136,11 +136,7 @@ impl Kernel<'_> {
                 state.next_operation();
                 return self.release(task, every, deadline_ns);
             }
-            Op::Move { to } => {
-                state.next_operation();
-                let is_there = self.core.move_own_process(task, to);
-                return if is_there { Outcome::Goes } else { Outcome::Blocks };
-            }
+            Op::Move { to } => return self.move_itself(task, to),
             Op::Wake { gate } => {
                 state.next_operation();
                 let gate = self.programs.gate_mut(gate);
@@ -196,6 +192,15 @@ impl Kernel<'_> {
         }
         self.core.time.add_timer(at_ns, Timer::Sleep(task));
         Outcome::Blocks
+    }
+
+    /// Moves the task's process into a group; sleeps until all of it are there.
+    fn move_itself(&mut self, task: TaskId, to: Option<u32>) -> Outcome {
+        self.next_operation(task);
+        match self.core.move_own_process(task, to) {
+            true => Outcome::Goes,
+            false => Outcome::Blocks,
+        }
     }
 
     /// The request that the task works on, if there is one, is done.
