@@ -93,9 +93,9 @@ fn link(
     number: Option<usize>,
 ) -> Result<u64, Stop> {
     at(run, node, bytes, 8, Touch::Write)?;
-    let maps = &mut run.host.policy.maps;
-    let object = maps.object_with(node).ok_or_else(|| no_object(node))?;
-    let answer = number.map_or(-errno::EINVAL, |number| maps.link(owner, node, number));
+    let object = run.host.policy.maps.object_with(node).ok_or_else(|| no_object(node))?;
+    let link = |number| run.host.policy.maps.link(owner, node, number);
+    let answer = number.map_or(-errno::EINVAL, link);
     if answer != 0 {
         give_up(run, [object, 0, 0, 0, 0])?;
     }
