@@ -223,6 +223,8 @@ pub enum Holding {
     Links,
     /// What it gives, unless 0, is of a list or tree, and may be used as long as the lock is held.
     Lends,
+    /// Asks about a list or tree, which whoever holds a lock may do.
+    Asks,
     /// Begins the iterator at its first argument.
     Begins,
     /// Needs an iterator there that was begun.
@@ -242,8 +244,8 @@ impl Holding {
     /// kernel/bpf/verifier.c, `kfunc_spin_allowed`, which says so of iterators over numbers, of
     /// lists and trees, and of arenas.
     pub(crate) fn is_allowed_with_lock(self) -> bool {
-        use Holding::{Begins, Ends, GivesLinked, Goes, Lends, Links, Pages, Unlocks};
-        matches!(self, Unlocks | Begins | Goes | Ends | GivesLinked | Links | Lends | Pages)
+        use Holding::{Asks, Begins, Ends, GivesLinked, Goes, Lends, Links, Pages, Unlocks};
+        matches!(self, Unlocks | Begins | Goes | Ends | GivesLinked | Links | Lends | Asks | Pages)
     }
 }
 

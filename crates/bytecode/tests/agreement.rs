@@ -490,7 +490,7 @@ fn a_function_keeps_what_one_changes_that_is_called_by_what_it_calls() {
             vec![call(2), exit],
             vec![set(register, 2), set(0, 3), exit],
         ]);
-        let memory = Memory::new(READ_ONLY_BYTES, WRITABLE_BYTES);
+        let memory = Memory::new(READ_ONLY_BYTES, WRITABLE_BYTES).expect("addresses");
         let program =
             Program::link(&object, &[0], &world(), &Addresses::default()).expect("a sound program");
         for translated in [false, true] {
@@ -502,14 +502,14 @@ fn a_function_keeps_what_one_changes_that_is_called_by_what_it_calls() {
 
 #[test]
 fn a_memory_without_room_for_displacements_is_not_translated() {
-    let memory = Memory::new(READ_ONLY_BYTES, WRITABLE_BYTES);
+    let memory = Memory::new(READ_ONLY_BYTES, WRITABLE_BYTES).expect("addresses");
     let sound = |seed| {
         let object = object(&mut Numbers(seed), &memory);
         Program::link(&object, &[0], &world(), &Addresses::default()).ok()
     };
     let program = (0..).find_map(sound).expect("a sound program");
     // Nothing of it is touched, so that it takes no room.
-    let large = Memory::new(i32::MAX as usize - 4096, 0);
+    let large = Memory::new(i32::MAX as usize - 4096, 0).expect("addresses");
     let translates = |memory| Machine::new(program.clone(), Box::new(memory), 1).translate();
     assert!(!translates(large));
     assert!(translates(memory));
@@ -536,7 +536,7 @@ fn random_programs_do_the_same_translated() {
     let (mut sound, mut exits) = (0, 0);
     for seed in 0..programs {
         let mut numbers = Numbers(seed);
-        let mut memory = Memory::new(READ_ONLY_BYTES, WRITABLE_BYTES);
+        let mut memory = Memory::new(READ_ONLY_BYTES, WRITABLE_BYTES).expect("addresses");
         for at in 0..READ_ONLY_BYTES as u64 / 8 {
             let address = bytecode::MEMORY_BEGIN + 8 * at;
             memory.store(address, Size::Double, numbers.wide());

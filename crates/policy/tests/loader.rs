@@ -271,6 +271,10 @@ fn what_cannot_be_is_refused_by_its_name() {
         ("[variables]\n\"places[0].bit\" = 1", "bit is a bit field"),
         ("[variables]\nmotto = \"longer\"", "has more than 5 bytes"),
         ("[variables]\ncounts = \"cpu_of_cup\"", "is no list"),
+        (
+            "[variables]\ncounts = { each = 65537, value = 1 }",
+            "counts: each = 65537 is no number from 0 to 65536, how often a list may have one",
+        ),
         ("[lengths]\nnr_calls = 4", "nr_calls is not an array at the end of section .bss"),
         ("[lengths]\ngrown = 0", "grown cannot have 0 elements"),
         ("[maps.tabel]", "there is no map tabel; did you mean table?"),
@@ -361,4 +365,13 @@ fn an_object_in_the_cache_has_its_file_behind_it() {
     fs::write(&path, "[variables]\n").unwrap();
     let error = workshop.take(&path, &headers(), &workshop.objects()).unwrap_err().to_string();
     assert!(error.contains("neither other.bpf.o nor other.bpf.c"), "{error}");
+}
+
+#[test]
+fn a_table_in_a_table_that_has_too_much_is_named_with_the_limit() {
+    let said = "[variables]\nwide = { each = 64, value = { each = 65536, value = 1 } }";
+    let policy = policy_with("u8 wide[64][65536];", said).unwrap();
+    let error = policy.load(&BTreeMap::new(), &[], &machine()).map(|_| ()).unwrap_err().to_string();
+    let named = "wide, up to wide[32][0], has more than 2097152 numbers and texts\nhint: ";
+    assert!(error.contains(named), "{error}");
 }

@@ -80,9 +80,19 @@ impl Core<'_> {
     /// Accounts for what a CPU did up to `to_ns`.
     #[inline]
     pub fn account(&mut self, cpu: usize, to_ns: u64) {
-        let cpu = &mut self.cpus[cpu];
-        let computed = cpu.account(to_ns);
-        if let (true, Some(task)) = (computed > 0, cpu.current) {
+        let computed = self.cpus[cpu].account(to_ns);
+        self.note_computed(cpu, computed);
+    }
+
+    /// The same when the run is over.
+    pub fn account_to_the_end(&mut self, cpu: usize, to_ns: u64) {
+        let computed = self.cpus[cpu].account_to_the_end(to_ns);
+        self.note_computed(cpu, computed);
+    }
+
+    #[inline]
+    fn note_computed(&mut self, cpu: usize, computed: u64) {
+        if let (true, Some(task)) = (computed > 0, self.cpus[cpu].current) {
             self.tasks.state_mut(task).compute(computed);
         }
     }

@@ -48,7 +48,7 @@ impl<'a> Kernel<'a> {
         options: &Options,
     ) -> Result<Box<Self>, Refusal> {
         let (nr_cpus, hz, mode) = (machine.cpus.len(), machine.hz_for(name), Mode::of(options));
-        let mut visible = Visible::new(hz, nr_cpus as u32, options.strict);
+        let mut visible = Visible::new(hz, nr_cpus as u32, options.strict)?;
         let release = machine.release;
         visible.facts.version = releases::version(release);
         let world = world(visible.width(), policy.takes_cids(), release);

@@ -63,6 +63,7 @@ pub const CALLS: &[(&str, Call)] = &[
         let task = run.host.cpu_curr(cpu as i32);
         Ok(if task.is_null() { 0 } else { run_queues::of(run, cpu as usize) })
     }),
+    ("scx_bpf_locked_rq", run_queues::locked),
     ("scx_bpf_cpuperf_cap", |_, _| Ok(CPUPERF_ONE)),
     ("scx_bpf_cpuperf_cur", |_, _| Ok(CPUPERF_ONE)),
     ("scx_bpf_cpuperf_set", |_, _| Ok(0)),
@@ -333,6 +334,11 @@ pub const CALLS: &[(&str, Call)] = &[
     ("bpf_list_pop_back", objects::pop_back),
     ("bpf_list_front", objects::first),
     ("bpf_list_back", objects::back),
+    ("bpf_list_add", objects::add_behind),
+    ("bpf_list_del", objects::remove),
+    ("bpf_list_is_first", |run, [list, node, ..]| objects::is_at(run, list, node, |_| 0)),
+    ("bpf_list_is_last", |run, [list, node, ..]| objects::is_at(run, list, node, |nr| nr - 1)),
+    ("bpf_list_empty", objects::is_empty),
     ("bpf_rbtree_add_impl", objects::add),
     ("bpf_rbtree_add", objects::add),
     ("bpf_rbtree_remove", objects::remove),

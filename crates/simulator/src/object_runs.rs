@@ -166,8 +166,8 @@ impl Core<'_> {
     #[inline]
     fn open_free(&mut self, operation: Operation) {
         self.policy.given.operation = operation;
-        if self.queues.has_walks() {
-            self.end_walks();
+        if self.queues.has_walks() || !self.policy.given.bits.is_empty() {
+            self.end_iterators();
         }
         let (now_ns, cpu) = (self.now_ns(), self.here() as u32);
         let facts = &mut *self.visible.facts;
@@ -183,13 +183,17 @@ impl Core<'_> {
         }
     }
 
-    /// Ends walks that an operation has left open, and the run.
+    /// Ends iterators that an operation has left open, and the run.
     #[cold]
-    fn end_walks(&mut self) {
+    fn end_iterators(&mut self) {
+        let mut what = "a walk over a dispatch queue";
+        if let Some((_, bits)) = std::mem::take(&mut self.policy.given.bits).pop_first() {
+            what = "an iterator over bits";
+            self.policy.given.failed_in_call(bits.begun_at);
+        }
         self.queues.end_walks();
         self.visible.walks.clear();
-        let message = "a walk over a dispatch queue was begun and not destroyed".to_owned();
-        self.fail(FailureKind::BadCall, message);
+        self.fail(FailureKind::BadCall, format!("{what} was begun and not destroyed"));
     }
 
     /// Puts the place of the call that was wrong before what is said of it.

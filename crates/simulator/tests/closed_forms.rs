@@ -443,6 +443,40 @@ fn cpus_that_scan_one_queue_take_turns() {
     assert_eq!(result.cpu_time_ns.lock_wait, waited_ns);
 }
 
+#[test]
+fn who_waits_for_a_lock_beyond_the_stop_lets_nobody_else_do_anything_there() {
+    let (nr_others, step_ns) = (20, S);
+    let policy = compile("crates/simulator/tests/closed_forms/scans.bpf.c");
+    // CPUs 0 and 1 look at all tasks of CPU 2, which is busy, when their own have ended; then CPU 3
+    // is still at the end of its own.
+    let own = |name, ns, cpu| pinned(process(name, &[run(ns)]), cpu);
+    let mut tasks = vec![own("first", 7_500 * US, 0), own("second", 7_600 * US, 1)];
+    tasks.extend([own("holder", 100 * S, 2), own("leaver", 9 * MS, 3)]);
+    tasks.extend((0..nr_others).map(|_| own("other", US, 2)));
+    let mut workload = together(tasks);
+    for (place, initial) in workload.initial.iter_mut().enumerate() {
+        initial.start_at_ns = if place < 4 { place as u64 * US } else { MS };
+    }
+    let stop_ns = 10 * MS;
+    workload.stop_at_ns = Some(stop_ns);
+    let mut machine = costless(4, HZ);
+    (machine.costs.scan_step_ns, machine.costs.scan_miss_ns) = (step_ns, step_ns);
+    machine.costs.exit_ns = 2 * MS;
+    let result = outcome_of(&policy, &machine, &workload, None, [].into());
+
+    let spent = result.cpu_time_ns;
+    let exits = ["first", "second"].map(|name| group(&result, name).last_exit_ns);
+    assert!(exits[0] < exits[1] && exits[1] < stop_ns, "{exits:?}");
+    // A step leads from one to the next.
+    let scan_ns = (nr_others - 1) * step_ns;
+    let free_at_ns = exits[0] + scan_ns;
+    assert_eq!(result.elapsed_ns, free_at_ns + scan_ns);
+    assert_eq!(spent.lock_wait, free_at_ns - exits[1]);
+    assert_eq!(spent.total(), result.elapsed_ns * result.nr_cpus);
+    // Three exits, and a few calls.
+    assert!((6 * MS..6 * MS + 50 * US).contains(&spent.kernel), "{spent:?}");
+}
+
 // ---- queues in the long run ---------------------------------------------------------------------
 
 /// Jobs that come at exponentially distributed times and compute for such times.
