@@ -564,7 +564,7 @@ fn switches_at_a_full_pipe(linux: Option<&str>) -> u64 {
     let mut workload = together([writers, vec![reader]].concat());
     workload.channels[0] = Channel { capacity_bytes: 1, ..Channel::default() };
     let mut machine = costless(1, HZ);
-    machine.linux = linux.map(|version| Linux::named(version).unwrap());
+    machine.linux = linux.and_then(Linux::named);
     group(&outcome("fifo", &machine, &workload, None, &[]), "writer").switches
 }
 
@@ -601,7 +601,7 @@ fn a_pipe_holds_what_pipes_of_its_kernel_hold() {
     workload.channels[0] = Channel::default();
     for (linux, pages) in [(Some("2.4"), 1), (Some("2.6.11"), 16), (None, 16)] {
         let mut machine = costless(1, HZ);
-        machine.linux = linux.map(|version| Linux::named(version).unwrap());
+        machine.linux = linux.and_then(Linux::named);
         let result = outcome("fifo", &machine, &workload, S, &[]);
         // It waits for ever with the one that finds no room.
         assert_eq!(group(&result, "writer").run_ns / MS, pages, "{linux:?}");
