@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use scenario::machine::{Distance, Machine, Release};
+use scenario::machine::{Distance, Linux, Machine, Release};
 use scenario::workload::{
     Amount, Cgroup, Change, ChangeKind, Channel, GroupFile, NO_DEADLINE_NS, Op, Quantiles, Repeat,
     Workload,
@@ -363,6 +363,8 @@ fn each_cost_and_each_number_of_a_machine_changes_the_digest() {
         change(&|m| m.release = Some(Release::Linux6_12)),
         change(&|m| m.release = Some(Release::Linux7_3)),
         change(&|m| m.sync_wakeups ^= true),
+        change(&|m| m.linux = Linux::named("2.6.31")),
+        change(&|m| m.linux = Linux::named("2.6.32")),
         change(&|m| m.sync_wakeups_by_policy = BTreeMap::from([("o1".to_string(), true)])),
         change(&|m| m.hz_by_policy = BTreeMap::from([("o1".to_string(), 100)])),
         change(&|m| m.cpus[3].core += 1),
@@ -484,4 +486,26 @@ fn each_field_of_a_cgroup_changes_the_digest() {
         digests.push(change(&|w| w.changes = vec![Change { at_ns: 1, what: what.clone() }]));
     }
     assert_all_differ(digests);
+}
+
+#[test]
+fn versions_of_linux_are_ordered_by_their_numbers_and_read_as_they_are_written() {
+    let named = |name: &str| Linux::named(name);
+    let versions = ["2.4", "2.6", "2.6.10", "2.6.11", "2.6.31", "3.6", "5.5", "5.6", "6.12"];
+    for pair in versions.windows(2) {
+        assert!(named(pair[0]) < named(pair[1]), "{pair:?}");
+    }
+    for version in versions {
+        assert_eq!(named(version).unwrap().to_string(), version);
+    }
+    for wrong in ["", "6", "6.", "6.12.1.1", "06.12", "+6.12", "6.12-rc1", "6.70000", "v6.12"] {
+        assert_eq!(named(wrong), None, "{wrong}");
+    }
+    let told = versions.map(named).map(|version| version.unwrap());
+    let told = told.map(|v| (v.pipe_bytes() >> 12, v.pipes_wake_one(), v.wakes_synchronously()));
+    let [page, pages] = [1, 16];
+    let old = (page, false, false);
+    let (grown, sync) = ((pages, false, false), (pages, false, true));
+    let today = (pages, true, true);
+    assert_eq!(told, [old, old, old, grown, sync, sync, sync, today, today]);
 }

@@ -74,7 +74,7 @@ impl<'a> Kernel<'a> {
         core.tasks.idle_tasks().for_each(|task| (task.cgroups, task.task_group) = (root, root));
         Ok(Box::new(Kernel {
             core,
-            programs: Programs::new(workload, machine.sync_wakeups_for(name), options.seed),
+            programs: Programs::new(workload, machine, name, options.seed),
             choices: options.choices.clone().map(Choices::of).map(Box::new),
             until_ns: options.until_ns.unwrap_or(NEVER_NS),
             dumps_failure: options.dumps.on_failure || options.dumps.at_end,

@@ -5,7 +5,7 @@
 
 use crate::model::error::ScenarioError;
 use crate::model::machine::{
-    CPUS_MAX, Costs, Cpu, DISTANCES, Machine, Release, WATCHDOG_DEFAULT_NS,
+    CPUS_MAX, Costs, Cpu, DISTANCES, Linux, Machine, Release, WATCHDOG_DEFAULT_NS,
 };
 use crate::reading::{Document, Node, TableNode, parse_table, read_table, stem};
 use std::collections::BTreeMap;
@@ -28,13 +28,14 @@ pub const SPEED_PERMILLE_MAX: u32 = 1_000_000;
 /// The longest time that the watchdog may be given, in seconds: a day.
 pub const WATCHDOG_S_MAX: u32 = 86_400;
 
-const ROOT_KEYS: [&str; 11] = [
+const ROOT_KEYS: [&str; 12] = [
     "description",
     "source",
     "hz",
     "hz_by_policy",
     "sync_wakeups",
     "sync_wakeups_by_policy",
+    "linux",
     "watchdog_s",
     "sched_ext",
     "topology",
@@ -100,6 +101,7 @@ fn machine_of(file: String, table: &Table) -> Result<Machine, ScenarioError> {
     let mut cpus = read_topology(&root)?;
     read_speeds(&root, &mut cpus)?;
     let costs = root.need("costs", "add a [costs] section")?;
+    let linux = root.get("linux")?.map(|version| read_linux(&version)).transpose()?;
     let machine = Machine {
         name: stem(&document.file),
         description: root
@@ -113,7 +115,7 @@ fn machine_of(file: String, table: &Table) -> Result<Machine, ScenarioError> {
         hz_by_policy: read_hz_by_policy(&root)?,
         sync_wakeups: match root.get("sync_wakeups")? {
             Some(sync) => sync.boolean()?,
-            None => false,
+            None => linux.is_some_and(Linux::wakes_synchronously),
         },
         sync_wakeups_by_policy: read_sync_wakeups_by_policy(&root)?,
         watchdog_ns: match root.get("watchdog_s")? {
@@ -121,11 +123,19 @@ fn machine_of(file: String, table: &Table) -> Result<Machine, ScenarioError> {
             None => WATCHDOG_DEFAULT_NS,
         },
         release: root.get("sched_ext")?.map(|release| read_release(&release)).transpose()?,
+        linux,
         costs: read_costs(&costs)?,
         digest: String::new(),
     };
     check_ticks(&costs, &machine)?;
     Ok(machine.with_digest())
+}
+
+fn read_linux(node: &Node) -> Result<Linux, ScenarioError> {
+    Linux::named(node.text()?).ok_or_else(|| {
+        let hint = "write it as in \"2.6.31\" or \"6.12\", or leave it out for that of today";
+        node.bad("no version of Linux", hint)
+    })
 }
 
 fn read_release(node: &Node) -> Result<Release, ScenarioError> {

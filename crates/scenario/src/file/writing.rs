@@ -66,13 +66,13 @@ pub fn workload_text(workload: &Workload, source: &str) -> String {
     for (number, channel) in workload.channels.iter().enumerate() {
         let _ = write!(
             text,
-            "\n[channels.c{number:06}]\ncapacity_bytes = {}\noverhead_bytes = {}\n\
-             wake_senders_at_bytes = {}\nsync_wakeups = {}\n",
-            channel.capacity_bytes,
-            channel.overhead_bytes,
-            channel.wake_senders_at_bytes,
-            channel.sync_wakeups
+            "\n[channels.c{number:06}]\noverhead_bytes = {}\nsync_wakeups = {}\n",
+            channel.overhead_bytes, channel.sync_wakeups
         );
+        if channel.capacity_bytes > 0 {
+            let _ = writeln!(text, "capacity_bytes = {}", channel.capacity_bytes);
+            let _ = writeln!(text, "wake_senders_at_bytes = {}", channel.wake_senders_at_bytes);
+        }
     }
     if workload.nr_gates > 0 {
         text.push_str("\n[gates]\n");
@@ -102,6 +102,9 @@ pub fn machine_text(machine: &Machine, source: &str) -> Result<String, Irregular
     let _ = writeln!(text, "source = {}", quoted(source));
     let _ = writeln!(text, "hz = {}", machine.hz);
     let _ = writeln!(text, "sync_wakeups = {}", machine.sync_wakeups);
+    if let Some(linux) = machine.linux {
+        let _ = writeln!(text, "linux = \"{linux}\"");
+    }
     let _ = writeln!(text, "watchdog_s = {}", machine.watchdog_ns / 1_000_000_000);
     if let Some(release) = machine.release {
         let _ = writeln!(text, "sched_ext = \"{release}\"");

@@ -59,6 +59,9 @@ fn encode_machine(out: &mut Encoder, machine: &Machine) {
     if let Some(release) = machine.release {
         out.text(&release.to_string());
     }
+    if let Some(linux) = machine.linux {
+        out.tagged(1).text(&linux.to_string());
+    }
 }
 
 fn encode_workload(out: &mut Encoder, workload: &Workload) {
