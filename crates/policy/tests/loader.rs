@@ -322,8 +322,13 @@ fn what_a_file_repeats_has_the_same_limit() {
         |from: u32| format!("\"many[{from}:]\" = {{ each = {}, value = 1 }}\n", 65536 - from);
     let cpu = Processor { core: 0, llc: 0, node: 0, speed: 1 };
     let machine = Topology::new(vec![cpu; 4096]);
+    // As much as a scheduler of Linux has in queues.
+    let policy = policy_with(many, "[maps.rings]\ninner_maps = 16384").unwrap();
+    policy.load(&BTreeMap::new(), &[], &machine).unwrap();
+    let policy = policy_with(many, "[maps.rings]\ninner_maps = 65537").unwrap();
+    let error = policy.load(&BTreeMap::new(), &[], &machine).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("inner_maps = 65537: they hold more than 256 MiB\nhint: "), "{error}");
     for said in [
-        "[maps.rings]\ninner_maps = 3000000",
         &format!("[variables]\n{}", (0..12).map(again).collect::<String>()),
         &format!("[[call]]\nprogram = \"take\"\neach = \"cpu\"\ncontext.at = {made}"),
     ] {
