@@ -114,17 +114,27 @@ def costs(**given):
     return dict.fromkeys(MEASURES) | given
 
 
-def test_half_the_cost_scores_minus_log_two_times_its_weight():
-    objective = objective_of("0.5*makespan + 2*p99_wakeup")
-    one, base = costs(makespan=3.0, p99_wakeup=50), costs(makespan=3.0, p99_wakeup=100)
-    assert objective.score(one, base) == pytest.approx(-2 * math.log(2))
+@pytest.mark.parametrize("text", ["p99_wakeup", "30*p99_wakeup", "0.001*p99_wakeup"])
+def test_half_the_cost_scores_minus_log_two_whatever_its_weight(text):
+    objective = objective_of(text)
+    one, base = costs(p99_wakeup=50), costs(p99_wakeup=100)
+    assert objective.score(one, base) == pytest.approx(-math.log(2))
     assert objective.score(base, base) == 0
+
+
+def test_a_sum_scores_by_the_parts_that_its_weights_have_of_all():
+    one, base = costs(makespan=6.0, p99_wakeup=50), costs(makespan=3.0, p99_wakeup=100)
+    for text, score in (
+        ("makespan+p99_wakeup", 0.0),
+        ("0.5*makespan + 2*p99_wakeup", -0.6 * math.log(2)),
+    ):
+        assert objective_of(text).score(one, base) == pytest.approx(score)
 
 
 def test_what_the_defaults_have_nothing_of_counts_as_unchanged():
     objective = objective_of("makespan+missed_deadlines")
     one, base = costs(makespan=6.0, missed_deadlines=0.5), costs(makespan=3.0)
-    assert objective.score(one, base) == pytest.approx(math.log(2))
+    assert objective.score(one, base) == pytest.approx(math.log(2) / 2)
     assert not objective_of("missed_deadlines").has_part_in(base)
     assert lost(objective.weights, one, base) == []
     assert lost(objective.weights, base, one) == ["missed_deadlines"]
@@ -152,8 +162,11 @@ def test_a_bound_is_exceeded_by_what_is_beyond_it():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "+", "makespan+", "-1*makespan", "0*makespan", "makespan+makespan", "2*"]
-)
+    "text",
+    ["", "+", "makespan+", "-1*makespan", "0*makespan", "makespan+makespan", "2*",
+             "5000000*makespan", f"1{400 * '0'}*makespan", "0*makespan+0*p99_wakeup",
+             "1000000*makespan+0.0001*p99_wakeup"],
+)  # fmt: skip
 def test_what_is_no_objective_is_refused(text):
     with pytest.raises((BadValue, UnknownName), match="--objective"):
         objective_of(text)

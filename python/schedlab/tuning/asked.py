@@ -158,7 +158,7 @@ def _refuse_equal(objectives: Sequence[Objective]) -> None:
     """Two whose weights differ by one factor ask for the same."""
     for at, one in enumerate(objectives):
         for first in objectives[:at]:
-            if first.shares == one.shares:
+            if first.weights == one.weights:
                 what = f"asks for the same as {first.text!r}"
                 raise BadValue("--objective", one.text, what, "leave out one")
 
