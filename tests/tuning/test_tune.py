@@ -545,10 +545,31 @@ def test_sets_that_are_added_at_once_are_all_kept(folder):
 @pytest.mark.parametrize("name", ["", "kernel", "a b", "-x", "é"])
 def test_a_name_that_no_set_can_have_is_refused_before_the_search(folder, name):
     with pytest.raises(BadValue, match="--name"):
-        named_set.refuse_unfit(folder / "turns.sets.toml", name)
+        named_set.refuse_unfit(folder / "turns.sets.toml", name, folder / "s.db")
 
 
 def test_sets_of_another_policy_are_left_alone(folder):
     shutil.copy(ROOT / "policies" / "cfs_gavl.sets.toml", folder)
     with pytest.raises(SchedlabError, match="those of another policy"):
-        named_set.refuse_unfit(folder / "cfs_gavl.sets.toml", "tuned")
+        named_set.refuse_unfit(folder / "cfs_gavl.sets.toml", "tuned", folder / "s.db")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--report", "a.toml", "--write", "./a.toml"], "is the file that the set is written to"),
+        (["--report", "turns.sets.toml"], "is the file that the set is written to"),
+        (
+            ["--write", "x.toml", "--store", "x.toml"],
+            "set x.toml would take the place of the store",
+        ),
+        (["--write", "no/x.toml"], "set no/x.toml: there is no directory"),
+    ],
+)
+def test_no_file_takes_the_place_of_another_which_is_told_before_the_search(
+    folder, command, words, said
+):
+    done = command(*WORDS, *words)
+    assert done.returncode == 2 and said in done.stderr
+    assert "hint: name another file" in done.stderr
+    assert not list(folder.glob("*.db*")) and not list(folder.glob("*.sets.toml"))

@@ -1,5 +1,6 @@
 """The verb `schedlab tune`: which values of a policy's tunables are best for an objective?"""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -7,6 +8,7 @@ import click
 
 from schedlab import catalogue, user_file, values
 from schedlab.commands import options
+from schedlab.errors import BadValue
 from schedlab.shown import print_data, print_note
 from schedlab.tuning import asked, named_set
 
@@ -65,9 +67,12 @@ def tune_verb(
     given["ranges"] = values.parse_assignments("--range", ranges)
     tuning = asked.build(given)
     target = named_set.path_for(policy, path)
-    named_set.refuse_unfit(target, name)
+    named_set.refuse_unfit(target, name, store)
     if report_path:
         user_file.refuse_unwritable(report_path, store)
+        if os.path.realpath(report_path) == os.path.realpath(target):
+            what = "is the file that the set is written to"
+            raise BadValue("--report", str(report_path), what, "name another file for either")
     from schedlab.tuning import table
     from schedlab.tuning.tune import tune
 
