@@ -59,8 +59,9 @@ def tune_verb(
 
     Optuna proposes values; every trial meets the seeds that the policy as it is met. What is best
     then is run again on fresh seeds, and on workloads that the search never met, beside the policy
-    as it is. Only what is better on fresh seeds, and worse in no scenario, is called better, and
-    written as a named set. After Ctrl-C the same command goes on where it stopped.
+    as it is. Only what is better on fresh seeds, and shown to be no worse in any scenario, is
+    called better, and written as a named set. After Ctrl-C the same command goes on where it
+    stopped.
     """
     given |= {"policy": policy, "with": values.parse_assignments("--with", parameters)}
     given["set"] = values.parse_assignments("--set", settings)

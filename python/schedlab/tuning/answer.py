@@ -17,6 +17,7 @@ from schedlab.values import UNIT_NS
 DONE, STOPPED, FAILED = "done", "stopped", "failed"
 # What may be said of a measure, of a bound, and where.
 BETTER, NO_BETTER, WORSE = "better", "no better", "worse"
+NO_WORSE, MAY_BE_WORSE = "no worse", "may be worse"
 KEPT, NOT_KEPT = "kept", "not shown to be kept"
 SEARCHED, HELD_OUT = "searched on", "held out"
 NUMBER = re.compile(r"\d+")
