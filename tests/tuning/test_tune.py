@@ -394,6 +394,25 @@ def test_a_search_waits_for_the_same_one_of_another_process(folder, command, env
     assert process.returncode == 0
 
 
+def test_scores_are_those_of_the_runs_and_never_those_of_the_record(folder, command):
+    """Another version may have meant something else by a measure."""
+    words = [*WORDS, "--json", "--only", "turn_ns", "--trials", "12"]
+    first = json.loads(command(*words).stdout)
+    record = folder / "schedlab.db.tuning.log"
+    lines = record.read_text().splitlines(keepends=True)
+    # The tenth trial, of the lines that have one each.
+    at = [n for n, line in enumerate(lines) if line.startswith('{"op_code":4')][9]
+    lines[at] = re.sub(r'"scores":\[\[\[[^]]*\]', '"scores":[[[-9.0]', lines[at])
+    lines[at] = re.sub(r'"value":[^,]*', '"value":-9.0', lines[at])
+    record.write_text("".join(lines))
+    again = json.loads(command(*words).stdout)
+    assert again["runs_made"] == 0 and again["trials"] == first["trials"]
+    # The record has them as they are, and then is left alone.
+    assert record.read_text().count('"op_code":4,') == 24
+    assert command(*words).returncode == 0
+    assert record.read_text().count('"op_code":4,') == 24
+
+
 def test_a_record_that_is_damaged_is_told_with_a_way_out(folder, command):
     (folder / "schedlab.db.tuning.log").write_text("{not json\n{}\n")
     done = command(*WORDS, "--only", "turn_ns", "--trials", "2")
