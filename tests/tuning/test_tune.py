@@ -235,6 +235,16 @@ def test_wrong_input_names_the_value_and_a_way_out(given, message):
     assert "--on vm" not in (error.value.hint or "")
 
 
+def test_a_workload_that_judges_is_not_one_that_was_searched_on(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    shutil.copy("nap.toml", "copy.toml")
+    for same in (str(folder / "nap.toml"), "../" + folder.name + "/nap.toml", "./copy.toml"):
+        with pytest.raises(BadValue, match=r"is the same as '\./nap\.toml'") as error:
+            asked.build(options(workloads=["./nap.toml"], holdouts=[same]))
+        assert error.value.hint == "leave out one"
+    asked.build(options(workloads=["./nap.toml"], holdouts=["./long_nap.toml"]))
+
+
 def test_seeds_of_search_and_judgement_are_never_the_same():
     assert asked.REPEATS_MAX < asked.FRESH_AFTER
 
