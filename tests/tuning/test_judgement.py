@@ -6,6 +6,7 @@ Method: judgements on made-up costs, and campaigns of known truth from a seed.
 import functools
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -160,3 +161,24 @@ def test_seeds_are_added_by_the_noise_and_never_by_what_was_found():
     assert needed(0.5, 0.06) == needed(1.0, 0.06) == needed(2.0, 0.06)
     assert 3 <= needed(1.0, 0.01) < needed(1.0, 0.06) < needed(1.0, 0.5) == verdict.FRESH_MOST
     assert verdict.nr_to_rule_out([]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "is_told"),
+    [
+        ("1ms..5ms", 1_000_000, True),
+        ("1ms..5ms", 5_000_000, True),
+        ("1ms..5ms:log", 1_000_000, True),
+        ("1ms..5ms", 2_000_000, False),
+        ("0..5ms", 0, False),
+        ("0..1", 1, False),
+        # As it is it has that value, too.
+        ("3ms..5ms", 3_000_000, False),
+    ],
+)
+def test_a_best_value_at_an_end_of_its_range_is_told(text, value, is_told):
+    tuning = asked.build(options(ranges={"slice_ns": text}))
+    trial = replace(TRIAL, settings={"slice_ns": value})
+    found = answer.Tuned(tuning, None, None, {"slice_ns": 3_000_000}, {}, 0, 0, "")
+    ends = found.at_ends(answer.Judged(trial, verdict.TUNED, (), ""))
+    assert ends == ["slice_ns"] * is_told
