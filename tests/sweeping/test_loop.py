@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from kept_rows import rows
+from schedlab.errors import DigestMismatch
 from schedlab.experiment import definition
 from schedlab.experiment.sampling import Range, Sample
-from schedlab.experiment.sweep import Outcome
+from schedlab.experiment.sweep import Outcome, record
 from schedlab.store.runs import Store
 from schedlab.sweeping import loop
 from schedlab.sweeping.here import Came
@@ -116,6 +117,26 @@ def test_what_was_interrupted_as_it_was_kept_is_kept(store, monkeypatch):
     monkeypatch.setattr(loop.Locks, "release", once)
     sweep(store, Engine())
     assert interrupted
+    assert sweep(store, Engine()).nr_done == NR_PLACES
+
+
+def test_all_but_a_run_that_does_not_repeat_is_kept(store):
+    class Contradicted(Engine):
+        """Another process makes the third of its runs meanwhile, which gives another digest."""
+
+        def begin(self, cell):
+            super().begin(cell)
+            if len(self.begun) == 3:
+                of = {"status": "completed", "error": None, "makespan_ns": 1, "digest": "another"}
+                with Store(store) as opened:
+                    opened.add(record(cell, Outcome(of), None))
+
+    engine = Contradicted()
+    with pytest.raises(DigestMismatch):
+        sweep(store, engine)
+    with Store(store) as kept:
+        found = [row["result_digest"] for row in kept.kept()]
+    assert sorted(found) == sorted(["another", *map(str, engine.begun[:2] + engine.begun[3:])])
     assert sweep(store, Engine()).nr_done == NR_PLACES
 
 

@@ -280,7 +280,8 @@ class Sweep:
                 self.store.add(*records)
         except DigestMismatch:
             for record in records:
-                self.store.add(record)
+                with contextlib.suppress(DigestMismatch):
+                    self.store.add(record)
             raise
         # Whoever is interrupted in here commits once more.
         while self._finished:
