@@ -177,6 +177,8 @@ def test_what_is_wrong_with_a_sample_is_said(text, told):
         ("high = 4 }", "high = 400000 }", r"\[sample.ranges\] groups=400000: "),
         ("low = 1, high = 4", "low = -1, high = 4", r"\[sample.ranges\] groups=-1: "),
         ("[1, 2] }\n", "[0, 2] }\n", r"\[sample.ranges\] cpus: 0 is not"),
+        ("[1, 2] }\n", "[1, 2, 4, 0, 8, 6, 3] }\n", r"\[sample.ranges\] cpus: 0 is not"),
+        ("low = 1, high = 4", 'values = [1, 2, "x", 3]', r"\[sample.ranges\] groups=x: "),
         ('low = "1ms"', 'low = "-1ms"', r"\[sample.ranges\] rr.slice_ns: "),
         ("[sample]", "with = { groups = 1 }\n[sample]", r"varied \(\[sample.ranges\]\) and fixed"),
         ("[sample]", 'with = { bytes = "0*cpus" }\n[sample]', r"--with bytes=0\*cpus: "),
