@@ -401,6 +401,26 @@ def test_an_examined_run_that_meets_the_limit_says_nothing(tmp_path):
     assert at_worker.enrol(at_worker.errand("v", grid, [(grid[0], "f00")], at_once_s)) == ""
 
 
+@pytest.mark.parametrize(("nr_deaths", "told"), [(1, ""), (2, "lost its process")])
+def test_a_worker_whose_process_dies_once_is_no_worse_than_a_run_that_does(
+    monkeypatch, nr_deaths, told
+):
+    grid = Grid(definition.build(ASKED))
+    errand = at_worker.errand("d", grid, [(grid[0], simulate_cell(grid[0]).result["digest"])])
+    begin, begun = at_worker.Here.begin, []
+
+    def deadly(self, cell):
+        begin(self, cell)
+        begun.append(cell)
+        if len(begun) <= nr_deaths:
+            self._crew._workers[0].process.kill()
+
+    monkeypatch.setattr(at_worker.Here, "begin", deadly)
+    said = at_worker.enrol(errand)
+    assert told in said
+    assert bool(said) == bool(told)
+
+
 def test_a_batch_that_takes_long_is_answered_in_part():
     grid = Grid(definition.build(ASKED | {"repeat": 3}))
     at_worker.enrol(at_worker.errand("u", grid, []))

@@ -18,6 +18,8 @@ class Came(NamedTuple):
     why: str = ""
 
 
+# A run that ends so many processes is kept as one that failed.
+DEATHS_MAX = 2
 # How `why` begins of a cell that was ended by its limit.
 TOO_LONG = "took longer than"
 

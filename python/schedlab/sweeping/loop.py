@@ -27,7 +27,7 @@ from schedlab.store.locks import Locks
 from schedlab.store.runs import RunKey, RunRecord, Store, StoredExperiment
 from schedlab.sweeping import at_worker
 from schedlab.sweeping.elsewhere import Elsewhere
-from schedlab.sweeping.here import Came, Engine, Here
+from schedlab.sweeping.here import DEATHS_MAX, Came, Engine, Here
 
 RUNS_MAX = 10_000_000
 COMMIT_EVERY_S = 1.0
@@ -35,8 +35,6 @@ COMMIT_EVERY_S = 1.0
 UNCOMMITTED_MAX = 2_000
 # Places that are looked up before looking again at who has finished.
 LOOKED_UP_AT_ONCE = 500
-# A run that ends so many of its processes is kept as one that failed.
-DEATHS_MAX = 2
 # A run may take so many times as long as the longest before it, and at least so long.
 LIMIT_TIMES = 20
 LIMIT_LEAST_S = 600.0
