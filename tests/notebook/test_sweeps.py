@@ -49,6 +49,8 @@ def test_a_frame_has_a_row_a_run(tmp_path):
         ({"sample": {"points": 0}}, {}, "sweep: sample.points: 0 is not a whole number"),
         ({"polices": []}, {}, "unknown key 'polices'"),
         ({}, {"limit": "long"}, "limit: 'long' is not a time"),
+        ({}, {"limit": 0}, "limit: 0 is not a time"),
+        ({}, {"limit": "100ms"}, "limit: '100ms' is too short to be kept"),
         ({}, {"dask": "local:0"}, "dask: 'local:0' is not from local:1"),
         ({}, {"dask": "local:1", "processes": 2}, "processes is of processes here"),
     ],

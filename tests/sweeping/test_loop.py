@@ -6,6 +6,8 @@ command, against `compare`.
 
 import contextlib
 import json
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +15,12 @@ import pytest
 from kept_rows import rows
 from schedlab.errors import DigestMismatch
 from schedlab.experiment import definition
+from schedlab.experiment.cells import Grid
 from schedlab.experiment.sampling import Range, Sample
 from schedlab.experiment.sweep import Outcome, record
 from schedlab.store.runs import Store
 from schedlab.sweeping import loop
-from schedlab.sweeping.here import Came
+from schedlab.sweeping.here import Came, Here
 
 GRID = {"policies": ["fifo", "rr=round_robin"], "workload": "hackbench", "machine": ["osdl-1"]}
 GRID |= {"vary": {"groups": (1, 2), "rr.slice_ns": ("1ms", "2ms")}, "repeat": 3}
@@ -266,6 +269,25 @@ def test_another_process_that_has_a_lock_is_waited_for(store, monkeypatch):
     assert made.nr_done == NR_PLACES
 
 
+def test_a_limit_is_of_the_run_and_not_of_the_start_of_its_process():
+    asked = GRID | {"vary": {"loops": (1, 99_999)}, "repeat": 1, "policies": ["fifo"]}
+    short, long = Grid(definition.build(asked))
+    with contextlib.closing(Here(1, limit_s=0.3)) as here:
+        here.begin(short)
+        process = here._crew._workers[0].process
+        os.kill(process.pid, signal.SIGSTOP)
+        for _ in range(4):
+            assert here.wait() == [], "two seconds"
+        os.kill(process.pid, signal.SIGCONT)
+        while not (came := here.wait()):
+            pass
+        assert (came[0].outcome.result["status"], came[0].why) == ("completed", "")
+        here.begin(long)
+        while not (came := here.wait()):
+            pass
+    assert came[0].why == "took longer than 0.3 s and was ended"
+
+
 @pytest.fixture
 def file(tmp_path):
     (tmp_path / "asked.toml").write_text(TOML)
@@ -304,6 +326,10 @@ def test_what_a_sweep_cannot_do_is_said(command, file):
     file.write_text(TOML.replace("repeat = 4", "repeat = 100000").replace("[1, 2, 3]", '"1..50"'))
     done = command("sweep", file, "--limit", "soon")
     assert (done.returncode, "'soon' is not a time" in done.stderr) == (2, True)
+    for limit in ("", "500us", "999ms"):
+        done = command("sweep", file, "--limit", limit)
+        assert done.returncode == 2
+        assert f"--limit: {limit!r} is" in done.stderr
     file.write_text(TOML.replace("repeat = 4", "repeat = 100000").replace("[1, 2, 3]", '"1..60"'))
     done = command("sweep", file)
     assert done.returncode == 2

@@ -9,7 +9,6 @@ from schedlab.report import tables
 from schedlab.shown import print_note
 from schedlab.store.runs import Store
 from schedlab.sweeping import loop
-from schedlab.values import parse_duration_ns
 
 
 @click.command("sweep")
@@ -30,7 +29,7 @@ def sweep_verb(file, jobs, where, limit, store, quiet, as_json) -> bool:
     Grids may be larger than `compare` takes. Each run is kept in the store: after Ctrl-C or a
     crash, the same command goes on where it stopped.
     """
-    limit_s = parse_duration_ns("--limit", limit) / 1e9 if limit else None
+    limit_s = loop.limit_s(limit)
     options_of_file = definition.read_options(catalogue.find(catalogue.EXPERIMENTS, file))
     asked = definition.build({"repeat": definition.REPEATS, **options_of_file})
     with Store(store) as opened:
