@@ -39,6 +39,9 @@ PIPES_AT_ONCE = 16
 # Of setvbuf(3), which Python does not have.
 LINE_BUFFERED = 1
 
+# For Python's option -W, which processes that it starts inherit.
+UNTOLD = "ignore:resource_tracker"
+
 # One thread at a time has another main module, or it would never be as it was.
 HIDING = threading.Lock()
 
@@ -233,6 +236,9 @@ def spawning() -> Iterator[None]:
     """
     # With the first child multiprocessing starts a process of its own, and then lets interrupts
     # through again (Python 3.11): the first child would hear of them.
+    # Of a killed process it would tell what it takes away.
+    if UNTOLD not in sys.warnoptions:
+        sys.warnoptions.append(UNTOLD)
     resource_tracker.ensure_running()
     with HIDING:
         held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

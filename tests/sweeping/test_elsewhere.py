@@ -447,6 +447,7 @@ def test_a_file_that_no_scheduler_wrote_is_refused(tmp_path, content):
     [
         ("local:0", "'local:0' is not from local:1 to local:1024"),
         ("udp://127.0.0.1:1", "'udp://127.0.0.1:1' is no address"),
+        ("ucx://127.0.0.1:1", "'ucx://127.0.0.1:1' is no address"),
         ("locl", "'locl' is no address"),
         ("tls://127.0.0.1:1", "'tls://127.0.0.1:1' needs certificates, which are not named"),
         ("tcp://127.0.0.1:1", "--dask tcp://127.0.0.1:1: no scheduler of Dask answers"),

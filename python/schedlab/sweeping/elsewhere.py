@@ -30,7 +30,7 @@ from schedlab.workers import JOBS_MAX, spawning
 
 LOGGERS = ("distributed", "tornado")
 LOCAL = re.compile(r"local:([0-9]+)")
-ADDRESS = re.compile(r"((tcp|tls|ws|wss|ucx)://)?[^/]+:[0-9]+/?")
+ADDRESS = re.compile(r"((tcp|tls|ws|wss)://)?[^/]+:[0-9]+/?")
 ADDRESS_HINT = "write what `dask scheduler` prints, as in tcp://10.0.0.1:8786, or local:N"
 # Of the file in which a scheduler writes its address.
 FILE_SUFFIX = ".json"
@@ -83,6 +83,24 @@ def _refuse_wrong_address(where: str) -> None:
                     "see https://distributed.dask.org/en/stable/tls.html, or docs/guides/sweep.md"
                 )
                 raise BadValue("--dask", where, "needs certificates, which are not named", hint)
+
+
+def _own_cluster(nr_workers: int) -> Any:
+    """A scheduler in this process, whose end its workers notice. Raises SchedlabError."""
+    from dask import config
+    from distributed import LocalCluster
+
+    facts = {"threads_per_worker": 1, "silence_logs": logging.CRITICAL + 1}
+    # Any port, or Dask warns of one that another sweep has.
+    facts["dashboard_address"] = ":0"
+    try:
+        # Looking a hundred times a second at what they do takes workers 1 % of a CPU each.
+        with spawning(), config.set({"distributed.worker.profile.enabled": False}):
+            return LocalCluster(n_workers=nr_workers, **facts)
+    except (OSError, RuntimeError, TimeoutError) as error:
+        what = f"--dask local:{nr_workers}: workers of Dask do not start here: {error}"
+        hint = "ask for fewer, or allow more open files (`ulimit -n`) and processes; " + AGAIN_HINT
+        raise SchedlabError(what, hint) from error
 
 
 @dataclass(eq=False)
@@ -205,7 +223,6 @@ class Elsewhere:
     def _connected(self, where: str) -> Any:
         _refuse_wrong_address(where)
         try:
-            import dask
             import distributed
         except ImportError as error:
             what = f"--dask needs the package distributed, which does not load: {error}"
@@ -215,13 +232,7 @@ class Elsewhere:
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         self.address: Any = where
         if local := LOCAL.fullmatch(where):
-            facts = {"threads_per_worker": 1, "silence_logs": logging.CRITICAL + 1}
-            # Looking a hundred times a second at what they do takes workers 1 % of a CPU each.
-            no_profile = dask.config.set({"distributed.worker.profile.enabled": False})
-            with spawning(), no_profile:
-                # It lives in this process, whose end its workers notice.
-                cluster = distributed.LocalCluster(n_workers=int(local[1]), **facts)
-            self.address = self._stack.enter_context(cluster)
+            self.address = self._stack.enter_context(_own_cluster(int(local[1])))
         try:
             key = "scheduler_file" if where.endswith(FILE_SUFFIX) else "address"
             facts = {key: self.address, "timeout": CONNECT_S, "set_as_default": False}
