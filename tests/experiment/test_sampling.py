@@ -158,6 +158,11 @@ def test_compare_says_that_a_sample_is_for_sweep(asked):
         ("points = 1\n[ranges]\na = {low=1, high=inf}", "a: inf is no number"),
         ("points = 1\n[ranges]\na = {low=1, high=2, lag=1}", "unknown key 'lag'"),
         ("points = 1\n[ranges]\na = {values=[]}", "a.values: \\[\\] is empty"),
+        (
+            "points = 1\n[ranges]\na = {values=[[1], [2]]}",
+            "a.values: \\[1\\] is no number, no text",
+        ),
+        ("points = 1\n[ranges]\na = {values=[true, true]}", "a.values: .* holds a value twice"),
         ("points = 1\nponts = 2\n[ranges]\na = {low=1, high=2}", "unknown key 'ponts'"),
     ],
 )

@@ -26,7 +26,7 @@ def sweep(
     *,
     store: Path_ = DEFAULT_PATH,
     processes: int | None = None,
-    dask: str | None = None,
+    dask: Path_ | None = None,
     limit: str | None = None,
     progress: bool = True,
 ) -> Swept:
@@ -51,14 +51,14 @@ def sweep(
     else:
         path = catalogue.find(catalogue.EXPERIMENTS, str(experiment))
         options, words = definition.read_options(path), [str(experiment)]
-    limit_s = loop.limit_s(limit)
+    limit_s, where = loop.limit_s(limit), None if dask is None else str(dask)
     asked = definition.build({"repeat": REPEATS} | options)
     command = command_line(["sweep", *words], {"--dask": dask}, store)
     with Store(path_of(store)) as kept:
         made = loop.begin(asked, kept, command)
         try:
             tell = print_note if progress else lambda text: None
-            engine = made.engine(processes, dask, tell, limit_s)
+            engine = made.engine(processes, where, tell, limit_s)
             made.make_runs(engine, not progress, limit_s)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
