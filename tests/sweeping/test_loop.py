@@ -7,6 +7,7 @@ command, against `compare`.
 import contextlib
 import json
 import os
+import shlex
 import signal
 from pathlib import Path
 
@@ -313,6 +314,16 @@ def test_a_sweep_is_reported_and_exported_as_other_experiments(command, file, tm
     done = command("export", "schedlab.db", "-o", "runs.csv")
     assert done.returncode == 0, done.stderr
     assert len(Path(tmp_path / "runs.csv").read_text().splitlines()) == 1 + 24
+
+
+@pytest.mark.parametrize("name", ["", "a b", "'"])
+def test_the_command_that_is_told_exports_the_sweep(command, file, tmp_path, name):
+    file.write_text(f'name = "{name}"\n' + TOML)
+    done = command("sweep", file, "--store", "x y.db")
+    told = done.stderr.splitlines()[-1].removeprefix("their numbers: schedlab ")
+    again = command(*shlex.split(told))
+    assert again.returncode == 0, again.stderr
+    assert "24 runs" in again.stderr
 
 
 def test_what_a_sweep_cannot_do_is_said(command, file):

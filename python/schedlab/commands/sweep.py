@@ -1,5 +1,7 @@
 """The verb `schedlab sweep`: thousands or millions of runs, here or on other computers."""
 
+import shlex
+
 import click
 
 from schedlab import catalogue
@@ -58,6 +60,6 @@ def _tell(made: loop.Sweep, quiet: bool, as_json: bool) -> bool:
         print_note(f"{made.nr_made:,} runs made, {reused}{by_others * bool(made.nr_of_others)}")
         if nr_failed:
             print_note(f"{nr_failed:,} of them failed")
-        its = f"{made.store.path} --experiment {made.asked.name}"
-        print_note(f"their numbers: schedlab export {its} -o runs.csv")
+        its = [str(made.store.path), "--experiment", made.asked.name or made.asked.id]
+        print_note(f"their numbers: {shlex.join(['schedlab', 'export', *its, '-o', 'runs.csv'])}")
     return bool(nr_failed)
