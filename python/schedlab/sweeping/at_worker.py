@@ -15,7 +15,7 @@ from pathlib import Path
 from schedlab import catalogue
 from schedlab.experiment.cells import Cell, Grid
 from schedlab.experiment.sweep import Outcome
-from schedlab.sweeping.here import TOO_LONG, Here
+from schedlab.sweeping.here import DEATHS_MAX, TOO_LONG, Here
 
 # After so long a worker answers with what it has: its cells may take longer than was thought.
 ANSWER_AFTER_S = 5.0
@@ -72,7 +72,10 @@ def enrol(errand: Errand) -> str:
             (beside / name).write_bytes(content)
         _places.setdefault(errand.id, {})[path] = str(beside / contents[0][0])
     for cell, digest in errand.examined:
-        [(outcome, why)] = work(errand.id, [cell], errand.limit_s)
+        for _ in range(DEATHS_MAX):
+            [(outcome, why)] = work(errand.id, [cell], errand.limit_s)
+            if outcome is not None or why.startswith(TOO_LONG):
+                break
         if why.startswith(TOO_LONG):
             continue
         if outcome is None:
