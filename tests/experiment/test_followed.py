@@ -9,11 +9,13 @@ import re
 from pathlib import Path
 from random import Random
 
+import cached_kernels
 import pytest
 import schedlab as sl
 from hypothesis import given
 from hypothesis import strategies as st
 from schedlab.errors import SchedlabError
+from schedlab.experiment import definition
 from schedlab.experiment.followed import PIECES, thinned
 
 POLICY = str(Path(__file__).resolve().parents[1] / "interface" / "dumps.bpf.c")
@@ -45,6 +47,75 @@ def test_a_report_has_a_line_for_each_policy_that_has_the_number(command, tmp_pa
     done = command("report", store, "-o", str(again), *watch)
     assert done.returncode == 0, done.stderr
     assert figures(again.read_text()) == [enqueued, balance]
+
+
+def test_an_experiment_file_says_what_its_reports_follow(command, tmp_path):
+    page, store = tmp_path / "page.html", str(tmp_path / "runs.db")
+    file = tmp_path / "asked.toml"
+    scenario = 'workload = "sleepers"\nmachine = "core2-t5600"\nrepeat = 1\n'
+    file.write_text(f'policies = ["{POLICY}", "fifo"]\n{scenario}watch = "balance"\n')
+    asked = ("compare", "--experiment", str(file), "--store", store)
+    # Without a report there is nothing to draw, and no mistake either.
+    assert command(*asked).returncode == 0
+    assert command("report", store, "-o", str(page)).returncode == 0
+    [balance] = figures(page.read_text())
+    assert balance["layout"]["yaxis"]["title"]["text"] == "balance (s64)"
+    done = command(*asked, "--report", str(page), "--watch", "all.enqueued")
+    assert done.returncode == 0, done.stderr
+    [enqueued] = figures(page.read_text())
+    assert enqueued["layout"]["yaxis"]["title"]["text"] == "all.enqueued (u64)"
+    file.write_text(file.read_text().replace("balance", "balanc"))
+    done = command(*asked)
+    assert (done.returncode, "did you mean balance?" in done.stderr) == (2, True)
+
+
+def test_runs_that_are_gone_are_an_error_only_to_who_asks_for_numbers(command, tmp_path):
+    page, store = tmp_path / "page.html", str(tmp_path / "runs.db")
+    mine, file = tmp_path / "mine.bpf.c", tmp_path / "asked.toml"
+    mine.write_text(Path(POLICY).read_text())
+    scenario = 'workload = "sleepers"\nmachine = "core2-t5600"\nrepeat = 1\n'
+    file.write_text(f'policies = ["./mine.bpf.c", "fifo"]\n{scenario}watch = ["balance"]\n')
+    assert command("compare", "--experiment", str(file), "--store", store).returncode == 0
+    mine.write_text(mine.read_text().replace("balance = -3", "balance = -4"))
+    done = command("report", store, "-o", str(page))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("made with other files") == 2 and page.exists()
+    done = command("report", store, "-o", str(page), "--watch", "balance")
+    assert done.returncode == 2 and "made with other files" in done.stderr
+
+
+def test_an_experiment_without_numbers_is_what_it_was():
+    options = {"policies": ["fifo"], "workload": "sleepers", "machine": ["laptop"]}
+    plain, watching = definition.build(options), definition.build(options | {"watch": ["a", "b"]})
+    assert "watch" not in plain.definition and plain.id != watching.id
+    assert definition.of_definition(json.loads(json.dumps(watching.definition))) == watching
+    assert definition.of_definition(json.loads(json.dumps(plain.definition))) == plain
+
+
+@pytest.mark.qemu
+def test_numbers_in_a_kernel_are_those_of_one_more_run(command, environment, tmp_path):
+    where = ("--on", "vm", "--kernel", cached_kernels.named("newest"), "--deterministic")
+    environment.pop("XDG_CACHE_HOME")
+    page, store = tmp_path / "page.html", str(tmp_path / "runs.db")
+    workload = ("--workload", "hackbench", "--with", "groups=1", "--with", "loops=2")
+    asked = ("compare", "eevdf@kernel", POLICY, *workload, *where, "--repeat", "1")
+    watch = ("--watch", "all.enqueued")
+    done = command(*asked, "--store", store, "--report", str(page), *watch)
+    assert done.returncode == 0, done.stderr
+    assert "note: no timeline: runs on a real kernel are not repeated" in done.stderr
+    [enqueued] = figures(page.read_text())
+    [line] = enqueued["data"]
+    assert line["name"].split()[-1] == "dumps" and line["y"][-1] > 40
+    assert enqueued["layout"]["xaxis"]["title"]["text"] == "time (ms)"
+    assert line["x"][-1] <= enqueued["layout"]["xaxis"]["range"][1]
+    assert "it is none of those compared" in page.read_text()
+    # Nothing of the look is kept.
+    again = command(*asked, "--store", store)
+    assert "0 runs made, 2 reused" in again.stderr
+    alone = ("compare", "eevdf@kernel", *workload, *where, "--store", store, "--report", "x.html")
+    done = command(*alone, *watch)
+    assert done.returncode == 2
+    assert "the kernel's own scheduler shows none of its numbers" in done.stderr
 
 
 @pytest.mark.parametrize(

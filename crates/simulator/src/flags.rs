@@ -36,8 +36,8 @@ pub const ENQ_MIGRATED: u64 = 1 << 6;
 pub const DEQ_CLASS: u64 = 1 << 1 | 1 << 2 | DEQ_SCHED_CHANGE;
 /// It comes to another: `ENQUEUE_RESTORE | ENQUEUE_MOVE`.
 pub const ENQ_CLASS: u64 = 1 << 1 | 1 << 2;
-/// The task leaves for as long as it changes its group: `DEQUEUE_SAVE | DEQUEUE_MOVE |
-/// DEQUEUE_NOCLOCK`.
+/// The task leaves for as long as it changes its group, or comes back to a CPU that goes:
+/// `DEQUEUE_SAVE | DEQUEUE_MOVE | DEQUEUE_NOCLOCK`.
 pub const DEQ_GROUP: u64 = DEQ_CLASS | 1 << 3;
 /// It comes back after that.
 pub const ENQ_GROUP: u64 = ENQ_CLASS | 1 << 3;

@@ -3,14 +3,18 @@
 //! The order of steps follows Linux 6.12, kernel/sched/core.c (`sched_cpu_deactivate`,
 //! `balance_push`, `sched_cpu_activate`) and kernel/sched/ext.c (`handle_hotplug`). What differs:
 //! the kernel waits until the last task that belongs to a CPU's run queue has left it, wherever the
-//! policy keeps the task. Here the CPU is gone at once, and pushes on what it is still given; what
-//! the policy forgets stays where it is until the watchdog finds it, as it does in the kernel.
+//! policy keeps the task. Here the CPU is gone at once, and pushes on what it is still given. What
+//! the policy forgets stays where it is until the watchdog finds it, as it does in the kernel, but
+//! for tasks that only this CPU could have run: those the kernel takes out of the policy's queues
+//! (Linux 7.3, `rq_offline_scx`; it does so with all, and before the policy is told).
 
 use crate::agenda::When;
 use crate::core::Core;
 use crate::cpu::{Activity, Await};
 use crate::flags;
 use crate::observation::Event;
+use crate::place::{Place, TaskId};
+use crate::releases;
 
 impl Core<'_> {
     /// Takes the active CPU down instead of picking a task for it.
@@ -31,6 +35,7 @@ impl Core<'_> {
         // The policy is told while the CPU still counts as online (`cpu_online_mask`).
         if self.call_hotplug(cpu, false) {
             self.push_stranded();
+            self.take_back_bound();
             self.push_tasks_away();
             self.idle.set_online(cpu, false);
         } else {
@@ -48,6 +53,27 @@ impl Core<'_> {
         self.picking.take_kicks();
         self.publish(cpu);
         self.check_places();
+    }
+
+    /// Puts tasks that only the active CPU, which is going, could have run into its own queue,
+    /// wherever the policy keeps them.
+    fn take_back_bound(&mut self) {
+        let cpu = self.here();
+        if !releases::takes_back_bound(self.policy.given.release) {
+            return;
+        }
+        for task in 0..self.tasks.len() as TaskId {
+            let waits_elsewhere = match self.tasks.state(task).place {
+                Place::Custody => true,
+                Place::Queued(index) => index != self.queues.local(cpu),
+                _ => false,
+            };
+            let is_of_it = waits_elsewhere && self.tasks.seen(task).cpu as usize == cpu;
+            if is_of_it && self.usable_near(task, cpu).is_none() {
+                self.change_task(task, (flags::DEQ_GROUP, flags::ENQ_GROUP), |_| {});
+                self.push_stranded();
+            }
+        }
     }
 
     /// Moves what belongs to the run queue of the active CPU, which is going, to other CPUs. Each

@@ -192,6 +192,12 @@ pub fn unknown_deq_flags(release: Option<Release>) -> u64 {
     if tells_custody(release) { 0 } else { DEQ_SCHED_CHANGE }
 }
 
+/// Whether a CPU that goes takes back the tasks that only it could have run, wherever the policy
+/// keeps them. Updates do so, too, such as Linux 6.12.117.
+pub fn takes_back_bound(release: Option<Release>) -> bool {
+    release.is_none_or(|release| release >= Linux7_3)
+}
+
 /// Whether `scx_bpf_select_cpu_dfl` may be called by `enqueue`, and not only by `select_cpu`.
 pub fn selects_in_enqueue(release: Option<Release>) -> bool {
     release.is_none_or(|release| release >= Linux6_18)

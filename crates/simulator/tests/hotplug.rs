@@ -4,7 +4,7 @@
 //! of when tasks end.
 
 use crate::support::*;
-use scenario::machine::Machine;
+use scenario::machine::{Machine, Release};
 use scenario::workload::Workload;
 use simulator::{FailureKind, Options, RunResult, Status, simulate};
 
@@ -255,6 +255,45 @@ fn what_a_policy_forgets_on_a_cpu_that_is_gone_is_a_stall() {
     assert_eq!(failure.kind, FailureKind::Stall);
     assert!(failure.message.contains("c[3] failed to run"), "{}", failure.message);
     assert!(failure.message.contains("dispatch queue 0x1"), "{}", failure.message);
+}
+
+/// As `THREE`, with `c` bound to the CPU that goes.
+fn three_with_one_bound() -> Workload {
+    parsed(&THREE.replace(r#"name = "c""#, r#"name = "c", cpus = [1]"#))
+}
+
+#[test]
+fn a_forgotten_task_whose_only_cpu_goes_is_taken_back_and_may_run_everywhere() {
+    let expected = [
+        "dequeue c 14", // DEQUEUE_SAVE | DEQUEUE_MOVE | DEQUEUE_NOCLOCK
+        "quiescent c 14",
+        "runnable c 14",
+        "running b on 1",
+        "stopping b 1",
+        "enqueue b 64 on 0",
+        "running c on 1",
+        "stopping c 1",
+        "quiescent c 10",
+        "set_cpumask c 11",
+        "runnable c 10",
+        "enqueue c 64 on 0",
+    ];
+    let (machine, workload) = (costless(2, 1000), three_with_one_bound());
+    let (result, lines) = watched(&machine, "told", &workload, &[("drains", 0)]);
+    assert_eq!((result.status, &result.error), (Status::Completed, &None));
+    assert_in_a_row(&lines, &expected);
+    let after_ns = |stay: &&(u64, u64, u32, u32)| stay.2 == 1 && stay.1 > 4 * MS;
+    assert_eq!(timeline(&result).iter().find(after_ns), None);
+}
+
+#[test]
+fn an_older_kernel_forgets_it_with_the_policy() {
+    let machine = Machine { release: Some(Release::Linux6_18), ..costless(2, 1000) };
+    let workload = three_with_one_bound();
+    let (result, _) = watched(&machine, "told", &workload, &[("drains", 0)]);
+    let failure = result.error.expect("c is forgotten");
+    assert_eq!(failure.kind, FailureKind::Stall);
+    assert!(failure.message.contains("c[3] failed to run"), "{}", failure.message);
 }
 
 #[test]

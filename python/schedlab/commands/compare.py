@@ -81,11 +81,11 @@ def compare_verb(
         why = "--timeline, --scenario and --watch are of a report"
         raise SchedlabError(why, "add --report FILE.html")
     cells = expand(asked)
-    wish = timelines.Wish(looked_at or (), scenario or "", watch)
+    wish = timelines.Wish(looked_at or (), scenario or "", watch, asked.watch)
     labels = list(dict.fromkeys(cell.policy.label for cell in cells))
     # Better before a long sweep than after it.
     wish.refuse_unknown(labels, [(cell.machine.name, cell.varied) for cell in cells])
-    followed.refuse_unknown(cells, watch)
+    followed.refuse_unknown(cells, wish.numbers)
     with Store(store) as opened:
         making = begin(asked, cells, opened, options.command())
         try:
@@ -153,7 +153,7 @@ def _tell(
         from schedlab.experiment import page
 
         shown = timelines.of_study(answer.study, lambda: making.cells, wish, note)
-        seen = followed.of_study(answer.study, lambda: making.cells, wish)
+        seen = followed.of_study(answer.study, lambda: making.cells, wish, quiet)
         page.write(report_path, answer, shown, seen)
         note(f"report: {report_path}")
     # With one digest in each cell chance played no part: no width of an interval is no certainty.

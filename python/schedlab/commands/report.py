@@ -1,6 +1,7 @@
 """`schedlab report`: a page of runs or measurements that are kept; only the timeline of a pair is
-simulated again for it."""
+made again for it, and what it follows."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -63,6 +64,7 @@ def _write_page(store: Store, output: Path, wanted: str | None, wish: timelines.
 
     answer = answer_of(chosen.definition, chosen.command, records)
     asked = definition.of_definition(chosen.definition)
+    wish = replace(wish, of_file=asked.watch)
     shown = timelines.of_study(answer.study, lambda: expand(asked), wish, print_note)
     seen = followed.of_study(answer.study, lambda: expand(asked), wish)
     page.write(output, answer, shown, seen)

@@ -68,6 +68,7 @@ class Experiment:
     `kernel` the release whose sched_ext they have; None for machines as their files have them.
     `sample` draws points from ranges of what could be varied, each of which meets the whole grid.
     `inputs` is a digest of all that results depend on besides, empty where nobody asked for it.
+    `watch` are numbers inside the policies that its reports draw, as expressions.
     With `until_ci`, the smallest change worth a word, seeds are added where a comparison is not
     clear, from `repeats` up to `repeat_max` runs.
     """
@@ -94,6 +95,7 @@ class Experiment:
     inputs: str = ""
     until_ci: float | None = None
     repeat_max: int | None = None
+    watch: tuple[str, ...] = ()
 
     @property
     def repeats_most(self) -> int:
@@ -105,7 +107,7 @@ class Experiment:
         """All of it as plain JSON values; `vm` is there only if it is not simulated, and
         `machine_parameters` and the last of them only if there are any."""
         optional = ("vm", "machine_parameters", "claims", "cpus", "kernel", "sample", "inputs")
-        optional += ("until_ci", "repeat_max")
+        optional += ("until_ci", "repeat_max", "watch")
         return {k: v for k, v in asdict(self).items() if v or k not in optional}
 
     @functools.cached_property
@@ -127,7 +129,8 @@ def build(options: Mapping) -> Experiment:
     parameters, `set` a label to its tunables. A `VmChoice` under `vm` takes the place of machines,
     of `cpus` and of `kernel`.
     `until_ci` is a text, as in "1%". `workload`, `repeat`, `repeat_max`, `seed`, `until_ns`,
-    `name`, `title`, `description`, `published`, `claims` and `sample` are as in an `Experiment`.
+    `name`, `title`, `description`, `published`, `claims`, `sample` and `watch` are as in an
+    `Experiment`.
     Raises SchedlabError if something is missing, contradictory or out of range.
     """
     for key, shelf in SHELVES.items():
@@ -184,6 +187,7 @@ def build(options: Mapping) -> Experiment:
         tunables=tunables,
         cpus=cpus,
         kernel=kernel,
+        watch=tuple(options.get("watch", ())),
         **{key: options[key] for key in as_given if key in options},
     )
 
@@ -197,6 +201,7 @@ def of_definition(definition: Mapping) -> Experiment:
         "varied": {name: tuple(values) for name, values in definition["varied"].items()},
         "vm": vm and VmChoice(vm["kernel"], tuple(vm["cpus"]), vm["deterministic"]),
         "sample": sample and sampling.of_definition(sample),
+        "watch": tuple(definition.get("watch", ())),
     }
     return Experiment(**{**definition, "published": None, "claims": (), **changed})
 
@@ -313,7 +318,7 @@ def options_of(given: Mapping, path: Path) -> dict:
             ("name", "title", "description", "workload", "until_ci"),
             lambda table, key: table.get(key, str, "text", 'write it in "…"'),
         ),
-        **dict.fromkeys(("policies", "machine"), _names),
+        **dict.fromkeys(("policies", "machine", "watch"), _names),
         **dict.fromkeys(
             ("repeat", "repeat_max", "seed"),
             lambda table, key: table.number(key, None, 0, SEED_MAX, whole=True),

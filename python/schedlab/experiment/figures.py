@@ -109,6 +109,7 @@ def figures_of(
 def followed_figures(followed: "Followed", looks: Looks) -> Iterator[go.Figure]:
     """A figure for each number that was followed, with a line for each policy that has it."""
     unit, unit_ns = forms.time_unit(followed.until_ns)
+    time = f"{'' if followed.is_measured else 'simulated '}time ({unit})"
     for number in followed.numbers:
         title, until = f"{number.expression} ({number.type})", followed.until_ns / unit_ns
         curves = {
@@ -118,7 +119,7 @@ def followed_figures(followed: "Followed", looks: Looks) -> Iterator[go.Figure]:
             ]
             for policy, samples in number.samples.items()
         }
-        yield figures.step_figure(curves, looks, f"simulated time ({unit})", escape(title), until)
+        yield figures.step_figure(curves, looks, time, escape(title), until)
 
 
 def makespan_figures(study: Study, looks: Looks) -> Drawn:

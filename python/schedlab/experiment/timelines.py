@@ -37,11 +37,18 @@ ANY_CPUS = 1 << 20
 class Wish:
     """What a timeline is to show: labels of two policies, and MACHINE or MACHINE,NAME=VALUE...
     Without policies it shows the fastest and the slowest, without a scenario a small one. `watch`
-    are numbers of the policies' to draw, as expressions."""
+    are numbers of the policies' to draw, as expressions; `of_file` those that the experiment's file
+    asks for, where `watch` names none."""
 
     policies: Sequence[str] = ()
     scenario: str = ""
     watch: Sequence[str] = ()
+    of_file: Sequence[str] = ()
+
+    @property
+    def numbers(self) -> Sequence[str]:
+        """The numbers to draw."""
+        return self.watch or self.of_file
 
     def __bool__(self) -> bool:
         return bool(self.policies or self.scenario or self.watch)
@@ -127,9 +134,10 @@ def of_study(
         # A file that the experiment names is gone, or no longer what it was.
         except (SchedlabError, catalogue.native().NativeError) as error:
             raise NoTimeline(f"no timeline: its runs cannot be repeated here: {error}") from error
-        return record_timelines(pair, asked, wish.watch)
+        return record_timelines(pair, asked, wish.numbers)
     except NoTimeline as error:
-        if wish:
+        # Whether there are runs to follow numbers of, `followed` says.
+        if wish.policies or (wish.scenario and not wish.watch):
             raise
         tell(f"note: {error}")
         return None
@@ -223,7 +231,7 @@ def place_text(run: RunRecord) -> str:
 
 def numbers_of(cell: Cell, expressions: Sequence[str]) -> list[str]:
     """Those of the numbers that the cell's policy has."""
-    if not expressions:
+    if not expressions or not cell.policy.path:
         return []
     native, policy = catalogue.native(), catalogue.load_policy(cell.policy.path)
     found = []

@@ -139,7 +139,7 @@ STAGES = {
 def tell_stage(progress: Progress, kernel: str, stage: str) -> None:
     """Says which stage a machine has come to; piped only that it boots, as that takes seconds."""
     text = STAGES[stage].format(kernel=kernel)
-    progress.update(0, text)
+    progress.update(progress.nr_done, text)
     if stage == "booting" and not sys.stderr.isatty():
         progress.note(f"note: {text}")
 

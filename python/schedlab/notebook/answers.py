@@ -266,7 +266,7 @@ class Comparison(Paged):
 
     def watched(self, *expressions: str, scenario: str = "") -> pandas.DataFrame:
         """What numbers inside the policies were over time, of one run of each policy that has them,
-        which is simulated again; see `simulate` for expressions.
+        which is made again; see `simulate` for expressions. On a real kernel that is another run.
 
         `scenario` says where, as in "osdl-2,groups=25"; by default in a small one. Columns are
         policy, expression, at_ns and value, NaN where there was none; of a number that changes very
@@ -275,7 +275,8 @@ class Comparison(Paged):
         from schedlab.experiment import followed, timelines
 
         wish = timelines.Wish(scenario=scenario, watch=expressions)
-        if (seen := followed.of_study(self.study, lambda: expand(self.asked), wish)) is None:
+        seen = followed.of_study(self.study, lambda: expand(self.asked), wish, quiet=True)
+        if seen is None:
             raise SchedlabError("no number was named", 'comparison.watched("NAME")')
         rows = [
             (policy, number.expression, at_ns, value)
@@ -286,9 +287,12 @@ class Comparison(Paged):
         return frame_of(rows, ["policy", "expression", "at_ns", "value"])
 
     def _write_page(self, path: Path) -> None:
-        from schedlab.experiment import page, timelines
+        from schedlab.experiment import followed, page, timelines
 
-        page.write(path, self.answer, timelines.of_study(self.study, lambda: expand(self.asked)))
+        wish = timelines.Wish(of_file=self.asked.watch)
+        shown = timelines.of_study(self.study, lambda: expand(self.asked), wish)
+        seen = followed.of_study(self.study, lambda: expand(self.asked), wish, quiet=True)
+        page.write(path, self.answer, shown, seen)
 
     def _place(self, row: OfPolicy) -> dict[str, Any]:
         axis = self.study.axis
