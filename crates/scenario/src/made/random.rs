@@ -74,6 +74,7 @@ fn random_machine(seed: u64, rng: &mut Random) -> Machine {
         sync_wakeups_by_policy: BTreeMap::new(),
         watchdog_ns: WATCHDOG_DEFAULT_NS,
         release: None,
+        turbo_permille: Vec::new(),
         costs: random_costs(rng),
         digest: String::new(),
     }

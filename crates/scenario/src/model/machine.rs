@@ -235,6 +235,9 @@ pub struct Machine {
     /// The release whose sched_ext policies find; without it they find that of every release, so
     /// that what was written for any of them runs.
     pub release: Option<Release>,
+    /// Speed in thousandths of what [`Cpu::speed_permille`] says while one, two and more cores of a
+    /// last-level cache are busy, the last for all that are more; none without turbo.
+    pub turbo_permille: Vec<u32>,
     /// What kernel operations cost.
     pub costs: Costs,
     /// Digest of everything that can influence a run (not of names and descriptions).
