@@ -89,7 +89,20 @@ fn speeds_are_one_for_all_or_one_for_each() {
     };
     assert_eq!(two("speed_permille = 600"), [600, 600]);
     assert_eq!(two("speed_permille = [1000, 400]"), [1000, 400]);
+    assert_eq!(two("speed_permille = { value = 600, source = \"own\" }"), [600, 600]);
     assert_eq!(two(""), [1000, 1000]);
+}
+
+#[test]
+fn turbo_counts_only_where_there_is_one() {
+    let with = |more: &str| machine(|text| text.replace("\nhz = ", &format!("\n{more}hz = ")));
+    let turbo = |speeds: &str| {
+        with(&format!("turbo_permille = {{ value = {speeds}, source = \"own\" }}\n"))
+    };
+    assert_eq!(turbo("[1300, 1200, 1200]").turbo_permille, [1300, 1200, 1200]);
+    assert!(with("").turbo_permille.is_empty());
+    assert_ne!(turbo("[1300]").digest, with("").digest);
+    assert_ne!(turbo("[1300]").digest, turbo("[1300, 1200]").digest);
 }
 
 #[test]

@@ -436,7 +436,7 @@ impl Core<'_> {
         self.mark_idle(cpu);
         if newly {
             self.call_update_idle(cpu, true);
-            self.refresh_siblings(cpu);
+            self.refresh_mates(cpu);
         }
     }
 
@@ -445,6 +445,6 @@ impl Core<'_> {
         self.mark_busy(cpu);
         self.cpus[cpu].set_when(Await::Tick, self.time.next_tick());
         self.call_update_idle(cpu, false);
-        self.refresh_siblings(cpu);
+        self.refresh_mates(cpu);
     }
 }

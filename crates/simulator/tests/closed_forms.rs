@@ -337,6 +337,27 @@ fn a_hog_speeds_up_when_its_sibling_goes_idle() {
 }
 
 #[test]
+fn turbo_lasts_as_long_as_other_cores_of_the_cache_are_idle() {
+    // Two threads of one core, and a core of the same cache and of another one.
+    for (core, cache, with_both) in [(0, 0, 1500), (1, 0, 1200), (1, 1, 1500)] {
+        let mut machine = two_threads(100);
+        (machine.cpus[1].core, machine.cpus[1].cache) = (core, cache);
+        machine.turbo_permille = vec![1500, 1200];
+        let (short_ns, long_ns) = (12 * MS, 60 * MS);
+        let programs = [process("a", &[run(short_ns)]), process("b", &[run(long_ns)])];
+        let result = outcome("fifo", &machine, &together(programs.to_vec()), None, &[]);
+        let both_ns = short_ns * 1000 / with_both;
+        let expected_ns = both_ns + (long_ns - short_ns) * 1000 / 1500;
+        assert!(result.makespan_ns.abs_diff(expected_ns) <= 2, "{}", result.makespan_ns);
+    }
+    let mut machine = costless(1, HZ);
+    machine.turbo_permille = vec![1500, 1200];
+    let alone = together(vec![process("a", &[run(60 * MS)])]);
+    let result = outcome("fifo", &machine, &alone, None, &[]);
+    assert_eq!(result.makespan_ns, 40 * MS + CALL_NS, "a machine of one CPU");
+}
+
+#[test]
 fn a_migration_and_its_refill_cost_by_distance() {
     const FOOTPRINT_KIB: u64 = 48;
     let places = [((0, 0, 0), 1), ((1, 0, 0), 2), ((1, 1, 0), 3), ((1, 1, 1), 4)];

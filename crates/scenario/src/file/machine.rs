@@ -24,11 +24,13 @@ pub const LINE_BYTES_MAX: u64 = 4096;
 pub const LINES_MAX: u64 = 1024;
 /// The fastest CPU: a thousand times the reference CPU.
 pub const SPEED_PERMILLE_MAX: u32 = 1_000_000;
+/// The most that turbo may speed a CPU up: ten times.
+pub const TURBO_PERMILLE_MAX: u32 = 10_000;
 
 /// The longest time that the watchdog may be given, in seconds: a day.
 pub const WATCHDOG_S_MAX: u32 = 86_400;
 
-const ROOT_KEYS: [&str; 12] = [
+const ROOT_KEYS: [&str; 13] = [
     "description",
     "source",
     "hz",
@@ -40,6 +42,7 @@ const ROOT_KEYS: [&str; 12] = [
     "sched_ext",
     "topology",
     "speed_permille",
+    "turbo_permille",
     "costs",
 ];
 const TOPOLOGY_KEYS: [&str; 5] =
@@ -124,6 +127,7 @@ fn machine_of(file: String, table: &Table) -> Result<Machine, ScenarioError> {
         },
         release: root.get("sched_ext")?.map(|release| read_release(&release)).transpose()?,
         linux,
+        turbo_permille: read_turbo(&root)?,
         costs: read_costs(&costs)?,
         digest: String::new(),
     };
@@ -213,6 +217,7 @@ fn read_topology(root: &TableNode) -> Result<Vec<Cpu>, ScenarioError> {
 
 fn read_speeds(root: &TableNode, cpus: &mut [Cpu]) -> Result<(), ScenarioError> {
     let Some(node) = root.get("speed_permille")? else { return Ok(()) };
+    let node = if node.value().is_table() { sourced(root, "speed_permille")? } else { node };
     if node.value().is_array() {
         let speeds = node.elements()?;
         if speeds.len() != cpus.len() {
@@ -229,6 +234,27 @@ fn read_speeds(root: &TableNode, cpus: &mut [Cpu]) -> Result<(), ScenarioError> 
         cpus.iter_mut().for_each(|cpu| cpu.speed_permille = speed);
     }
     Ok(())
+}
+
+/// Speeds with one, two and more busy cores, which fall as more cores need power.
+fn read_turbo(root: &TableNode) -> Result<Vec<u32>, ScenarioError> {
+    if !root.has("turbo_permille") {
+        return Ok(Vec::new());
+    }
+    let node = sourced(root, "turbo_permille")?;
+    let elements = node.elements()?;
+    let turbo = elements
+        .iter()
+        .map(|speed| speed.unsigned_32(1000, TURBO_PERMILLE_MAX))
+        .collect::<Result<Vec<u32>, _>>()?;
+    let hint = "write a speed for one busy core, for two ...; the last one is that of all";
+    if turbo.is_empty() {
+        return Err(node.bad("turbo without a speed", hint));
+    }
+    match turbo.windows(2).position(|pair| pair[0] < pair[1]) {
+        Some(place) => Err(elements[place + 1].bad("more busy cores are not faster", hint)),
+        None => Ok(turbo),
+    }
 }
 
 fn read_costs(node: &Node) -> Result<Costs, ScenarioError> {
@@ -277,7 +303,7 @@ fn sourced<'a>(costs: &TableNode<'a>, key: &str) -> Result<Node<'a>, ScenarioErr
     let form = format!("write {key} = {{ value = ..., source = \"...\" }}");
     let cost = costs.need(key, &form)?;
     if !cost.value().is_table() {
-        return Err(cost.bad("a cost needs its source", form));
+        return Err(cost.bad("a number needs its source", form));
     }
     let cost = cost.table(&["value", "source"])?;
     let source = cost.need("source", SOURCE_HINT)?;

@@ -111,6 +111,10 @@ pub fn machine_text(machine: &Machine, source: &str) -> Result<String, Irregular
     }
     let speeds: Vec<u32> = machine.cpus.iter().map(|cpu| cpu.speed_permille).collect();
     let _ = writeln!(text, "speed_permille = {speeds:?}");
+    if !machine.turbo_permille.is_empty() {
+        let (value, source) = (&machine.turbo_permille, quoted(&format!("assumed: {source}")));
+        let _ = writeln!(text, "turbo_permille = {{ value = {value:?}, source = {source} }}");
+    }
     if !machine.hz_by_policy.is_empty() {
         text.push_str("\n[hz_by_policy]\n");
     }

@@ -79,6 +79,7 @@ fn random_machine(seed: u64, rng: &mut Random) -> Machine {
         linux: if sync_wakeups { None } else { Linux::named("2.6.24") },
         watchdog_ns: WATCHDOG_DEFAULT_NS,
         release: None,
+        turbo_permille: Vec::new(),
         costs: random_costs(rng),
         digest: String::new(),
     }

@@ -62,6 +62,10 @@ fn encode_machine(out: &mut Encoder, machine: &Machine) {
     if let Some(linux) = machine.linux {
         out.tagged(1).text(&linux.to_string());
     }
+    if !machine.turbo_permille.is_empty() {
+        out.text("turbo");
+        machine.turbo_permille.iter().for_each(|speed| out.number((*speed).into()));
+    }
 }
 
 fn encode_workload(out: &mut Encoder, workload: &Workload) {

@@ -284,6 +284,9 @@ pub struct Machine {
     pub release: Option<Release>,
     /// The Linux that pipes are of; today's if `None`.
     pub linux: Option<Linux>,
+    /// Speed in thousandths of what [`Cpu::speed_permille`] says while one, two and more cores of a
+    /// last-level cache are busy, the last for all that are more; none without turbo.
+    pub turbo_permille: Vec<u32>,
     /// What kernel operations cost.
     pub costs: Costs,
     /// Digest of everything that can influence a run (not of names and descriptions).
