@@ -175,6 +175,9 @@ pub enum Shortcut {
     /// The next item of the walk whose number, the first being 1, is at the first argument. If
     /// there is none, the call is made.
     NextItem(Walks),
+    /// `bpf_iter_num_new` of a pair of numbers at the first argument: what comes before the second
+    /// one, and the third, which is the end. The call is made for a range that is longer than this.
+    BeginNumbers(u32),
     /// `bpf_iter_num_next` of a pair of numbers, the present one and the end, at the first
     /// argument. At the end the call is made.
     NextNumber,
@@ -203,6 +206,7 @@ impl Shortcut {
             | Shortcut::Lock(_)
             | Shortcut::Unlock(_) => 1..2,
             Shortcut::Cell { .. } | Shortcut::Element | Shortcut::Bit(_) => 1..3,
+            Shortcut::BeginNumbers(_) => 1..4,
         }
     }
 }

@@ -70,6 +70,9 @@ impl<'a> Kernel<'a> {
             policy: PolicyState::new(adopted, load, given, options),
             visible,
         };
+        let (masks, visible) = (core.idle.masks(), &mut core.visible);
+        visible.facts.idle_cpus = visible.room.address(masks.idle_cpus.bits.as_ptr());
+        visible.facts.idle_cores = visible.room.address(masks.idle_cores.bits.as_ptr());
         let root = core.groups.seen(ROOT);
         core.tasks.idle_tasks().for_each(|task| (task.cgroups, task.task_group) = (root, root));
         Ok(Box::new(Kernel {

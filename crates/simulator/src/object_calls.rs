@@ -26,6 +26,7 @@ use bytecode::{FaultKind, Run, Stop, Touch, Words, errno, kind};
 pub use rules::HOLDINGS;
 pub use run_queues::{FREQUENCY_POLICIES, RUN_QUEUES};
 use std::cmp::Ordering;
+pub use walks::NUMBERS_MAX;
 
 /// A program of a policy that runs.
 pub type Calling<'r, 'k> = Run<'r, Core<'k>>;
@@ -558,6 +559,7 @@ fn insert_vtime(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop>
     insert_at(run, [p, dsq, slice, flags], Some(vtime))
 }
 
+#[inline(always)]
 fn insert_at(
     run: &mut Calling<'_, '_>,
     [p, dsq, slice, flags]: [u64; 4],

@@ -46,6 +46,10 @@ pub struct Facts {
     pub nr_cpus_max: u64,
     /// The release of the kernel that the simulated one is like.
     pub version: u64,
+    /// The address of the mask of idle CPUs.
+    pub idle_cpus: u64,
+    /// The address of the mask of CPUs whose whole core is idle.
+    pub idle_cores: u64,
 }
 
 impl Shown for Facts {
