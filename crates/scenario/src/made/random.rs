@@ -75,6 +75,7 @@ fn random_machine(seed: u64, rng: &mut Random) -> Machine {
         watchdog_ns: WATCHDOG_DEFAULT_NS,
         release: None,
         costs: random_costs(rng),
+        bus: None,
         digest: String::new(),
     }
     .with_digest()
