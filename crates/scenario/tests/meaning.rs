@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use scenario::machine::{Distance, Linux, Machine, Release};
+use scenario::machine::{Bus, Distance, Linux, Machine, Release};
 use scenario::workload::{
     Amount, Cgroup, Change, ChangeKind, Channel, GroupFile, NO_DEADLINE_NS, Op, Quantiles, Repeat,
     Workload,
@@ -126,6 +126,31 @@ fn a_machine_has_the_sched_ext_of_the_release_that_it_names() {
         let line = format!("\nsched_ext = \"{release}\"\nhz = ");
         assert_eq!(machine(|text| text.replace("\nhz = ", &line)).release, Some(release));
     }
+}
+
+#[test]
+fn cpus_share_buses_by_their_caches() {
+    let bus = |caches: u32, mb_per_s: u64| {
+        format!(
+            "[bus]\ncaches = {{ value = {caches}, source = \"own\" }}\n\
+             mb_per_s = {{ value = {mb_per_s}, source = \"own\" }}\n[topology]"
+        )
+    };
+    let two = |text: &str| text.replace("cores_per_cache = 4", "sockets = 5\ncores_per_cache = 2");
+    let of =
+        |caches, mb_per_s| machine(|text| two(text).replace("[topology]", &bus(caches, mb_per_s)));
+    let without = machine(two);
+    assert_eq!((without.bus, without.bus_of(0)), (None, None));
+    let machine = of(2, 30_000);
+    assert_eq!(machine.bus, Some(Bus { caches: 2, mb_per_s: 30_000 }));
+    let buses = |machine: &Machine| {
+        (0..machine.cpus.len()).map(|cpu| machine.bus_of(cpu).unwrap()).collect::<Vec<usize>>()
+    };
+    assert_eq!(buses(&machine)[..10], [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]);
+    assert_eq!(buses(&machine)[10..], buses(&machine)[..10], "second threads");
+    assert_eq!(buses(&machine.clone().with_cpus(40))[8..20], [2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4]);
+    let digests = [without, of(2, 30_000), of(3, 30_000), of(2, 30_001)].map(|m| m.digest);
+    assert_eq!(BTreeSet::from(digests).len(), 4);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! the modules that are named for what they do.
 
 use crate::abi;
+use crate::buses::Buses;
 use crate::cpu::Spent;
 use crate::cpus::Cpus;
 use crate::dispatch_queue::Lock;
@@ -29,6 +30,8 @@ pub struct Core<'a> {
     pub time: Time,
     /// The machine's CPUs.
     pub cpus: Cpus<'a>,
+    /// What they share on the way to memory.
+    pub buses: Buses,
     /// Tasks, and where they are.
     pub tasks: Tasks,
     /// Groups of tasks.
@@ -111,8 +114,21 @@ impl Core<'_> {
         if lock.free_at_ns > self.now_ns() {
             self.charge(Spent::LockWait, lock.free_at_ns - self.now_ns());
         }
-        let transfer_ns = self.cpus.transfer_ns(lock.holder as usize, self.here());
+        let transfer_ns = self.fetch_lines(1, lock.holder);
         self.charge(Spent::Lock, self.cpus.costs().lock_ns + transfer_ns);
+    }
+
+    /// The active CPU fetches lines from the CPU that wrote them last, and waits where their bus is
+    /// busy; what it takes beside that.
+    #[inline]
+    pub fn fetch_lines(&mut self, lines: u64, from: u32) -> u64 {
+        let (from, here) = (from as usize, self.here());
+        let takes_ns = lines * self.cpus.transfer_ns(from, here);
+        if from != here {
+            let bytes = lines * self.cpus.costs().line_bytes;
+            self.buses.fetch((&mut self.cpus, &mut self.time), from, bytes, takes_ns);
+        }
+        takes_ns
     }
 
     /// A lock that the active CPU gives up now.

@@ -35,10 +35,12 @@ pub enum Spent {
     Idle = 11,
     /// It was offline.
     Offline = 12,
+    /// Waiting for a bus.
+    BusWait = 13,
 }
 
 /// Kinds of [`Spent`].
-pub const SPENT_KINDS: usize = 13;
+pub const SPENT_KINDS: usize = 14;
 
 /// What a CPU does between events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -104,6 +104,14 @@ impl<'a> Cpus<'a> {
         self.costs.line_transfer_ns[self.distance(from, to)]
     }
 
+    /// How much of a task comes along when it migrates so far: as many lines as its fixed cost is
+    /// transfers of a line.
+    pub fn migration_bytes(&self, distance: usize) -> u64 {
+        let costs = &self.costs;
+        let lines = costs.migration_ns[distance].checked_div(costs.line_transfer_ns[distance]);
+        lines.unwrap_or(0) * costs.line_bytes
+    }
+
     /// The other CPUs of a core.
     pub fn siblings(&self, cpu: usize) -> &[u32] {
         &self.siblings[cpu]

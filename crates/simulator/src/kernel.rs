@@ -3,6 +3,7 @@
 
 use crate::Options;
 use crate::agenda::{NEVER_NS, When};
+use crate::buses::Buses;
 use crate::choices::Choices;
 use crate::core::Core;
 use crate::cpus::Cpus;
@@ -63,6 +64,7 @@ impl<'a> Kernel<'a> {
             tasks: Tasks::new(&mut visible, nr_cpus, nr_spaces),
             queues: Queues::new(&mut visible, nr_cpus, cpus.nr_nodes()),
             cpus,
+            buses: Buses::new(machine),
             groups: Groups::new(&mut visible, workload),
             idle: Idle::new(&machine.cpus, &mut visible),
             picking: Picking::default(),

@@ -13,6 +13,7 @@ mod abi;
 mod affinity;
 mod agenda;
 mod birth;
+mod buses;
 mod changes;
 mod channel;
 mod choices;

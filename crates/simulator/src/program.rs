@@ -82,12 +82,12 @@ impl Kernel<'_> {
                     self.end_request(task);
                     continue;
                 }
-                Op::Send { channel, bytes } => self.sending_ns(cpu, channel, bytes, is_first),
+                Op::Send { channel, bytes } => self.sending_ns(channel, bytes, is_first),
                 // Its effect is over but for waking others.
                 _ if state.phase == WAKING => return Some((Activity::Syscall, 0)),
                 Op::Recv { channel, bytes } => {
                     let wanted = if state.bytes_left > 0 { state.bytes_left } else { bytes };
-                    self.receiving_ns(cpu, channel, wanted, is_first)
+                    self.receiving_ns(channel, wanted, is_first)
                 }
                 ref op => duration_ns(op, is_first, self.core.cpus.costs()),
             };

@@ -396,6 +396,10 @@ impl Core<'_> {
         let distance = self.cpus.distance(last, here);
         let refill_ns =
             missing_kib * costs.refill_ns_per_kib[distance] + costs.migration_ns[distance];
+        if self.buses.are_there() {
+            let bytes = (missing_kib << 10) + self.cpus.migration_bytes(distance);
+            self.buses.fetch((&mut self.cpus, &mut self.time), last, bytes, refill_ns);
+        }
         if last != here {
             self.recorder.migrated();
             state.totals.migrations += 1;

@@ -5,7 +5,7 @@
 
 use crate::model::error::ScenarioError;
 use crate::model::machine::{
-    CPUS_MAX, Costs, Cpu, DISTANCES, Linux, Machine, Release, WATCHDOG_DEFAULT_NS,
+    Bus, CPUS_MAX, Costs, Cpu, DISTANCES, Distance, Linux, Machine, Release, WATCHDOG_DEFAULT_NS,
 };
 use crate::reading::{Document, Node, TableNode, parse_table, read_table, stem};
 use std::collections::BTreeMap;
@@ -30,7 +30,10 @@ pub const TURBO_PERMILLE_MAX: u32 = 10_000;
 /// The longest time that the watchdog may be given, in seconds: a day.
 pub const WATCHDOG_S_MAX: u32 = 86_400;
 
-const ROOT_KEYS: [&str; 13] = [
+/// The most that a bus may carry: 10 TB a second.
+pub const BUS_MB_PER_S_MAX: u64 = 10_000_000;
+
+const ROOT_KEYS: [&str; 14] = [
     "description",
     "source",
     "hz",
@@ -44,7 +47,9 @@ const ROOT_KEYS: [&str; 13] = [
     "speed_permille",
     "turbo_permille",
     "costs",
+    "bus",
 ];
+const BUS_KEYS: [&str; 2] = ["caches", "mb_per_s"];
 const TOPOLOGY_KEYS: [&str; 5] =
     ["numa_nodes", "sockets", "caches_per_socket", "cores_per_cache", "threads_per_core"];
 const COST_KEYS: [&str; 28] = [
@@ -103,7 +108,8 @@ fn machine_of(file: String, table: &Table) -> Result<Machine, ScenarioError> {
     root.need("source", "say where the topology and the tick rate come from")?.text()?;
     let mut cpus = read_topology(&root)?;
     read_speeds(&root, &mut cpus)?;
-    let costs = root.need("costs", "add a [costs] section")?;
+    let costs_node = root.need("costs", "add a [costs] section")?;
+    let costs = read_costs(&costs_node)?;
     let linux = root.get("linux")?.map(|version| read_linux(&version)).transpose()?;
     let machine = Machine {
         name: stem(&document.file),
@@ -128,10 +134,11 @@ fn machine_of(file: String, table: &Table) -> Result<Machine, ScenarioError> {
         release: root.get("sched_ext")?.map(|release| read_release(&release)).transpose()?,
         linux,
         turbo_permille: read_turbo(&root)?,
-        costs: read_costs(&costs)?,
+        bus: read_bus(&root, &costs)?,
+        costs,
         digest: String::new(),
     };
-    check_ticks(&costs, &machine)?;
+    check_ticks(&costs_node, &machine)?;
     Ok(machine.with_digest())
 }
 
@@ -294,6 +301,40 @@ fn read_costs(node: &Node) -> Result<Costs, ScenarioError> {
         cache_kib: sourced(&table, "cache_kib")?.unsigned(0, CACHE_KIB_MAX)?,
         smt_percent: sourced(&table, "smt_percent")?.unsigned(1, 100)?,
     })
+}
+
+fn read_bus(root: &TableNode, costs: &Costs) -> Result<Option<Bus>, ScenarioError> {
+    let Some(node) = root.get("bus")? else { return Ok(None) };
+    let table = node.table(&BUS_KEYS)?;
+    let caches = sourced(&table, "caches")?.unsigned_32(1, CPUS_MAX as u32)?;
+    let capacity = sourced(&table, "mb_per_s")?;
+    let mb_per_s = capacity.unsigned(1, BUS_MB_PER_S_MAX)?;
+    check_bus(&capacity, mb_per_s, costs)?;
+    Ok(Some(Bus { caches, mb_per_s }))
+}
+
+/// What comes over a bus takes at least as long as the bus is busy with it, unless the machine does
+/// without the cost: costs are those of a bus that nobody else uses.
+fn check_bus(capacity: &Node, mb_per_s: u64, costs: &Costs) -> Result<(), ScenarioError> {
+    let [same, node, remote] = [Distance::Same, Distance::Node, Distance::Remote];
+    let refills = [("same", same), ("node", node), ("remote", remote)].map(|(name, at)| {
+        (format!("refill_ns_per_kib.{name}"), costs.refill_ns_per_kib[at as usize], 1024)
+    });
+    let lines = [("node", node), ("remote", remote)].map(|(name, at)| {
+        (format!("line_transfer_ns.{name}"), costs.line_transfer_ns[at as usize], costs.line_bytes)
+    });
+    let scan = ("scan_miss_ns".to_owned(), costs.scan_miss_ns, costs.line_bytes);
+    let all = refills.into_iter().chain(lines).chain([scan]);
+    for (cost, ns, bytes) in all {
+        if ns > 0 && ns * mb_per_s < bytes * 1000 {
+            return Err(capacity.bad(
+                format!(
+"a bus is busy with {bytes} bytes for longer than `costs.{cost}`, which is {ns} ns"),
+                "raise one of them: a cost contains the transfer on a bus that nobody else uses",
+            ));
+        }
+    }
+    Ok(())
 }
 
 const SOURCE_HINT: &str = "say where the number comes from, or \"assumed: <reason>\"";

@@ -128,9 +128,14 @@ pub fn machine_text(machine: &Machine, source: &str) -> Result<String, Irregular
         let _ = writeln!(text, "{} = {sync}", quoted(policy));
     }
     let _ = write!(text, "\n{topology}\n[costs]\n");
-    for (name, value) in costs(&machine.costs) {
-        let source = quoted(&format!("assumed: {source}"));
+    let source = quoted(&format!("assumed: {source}"));
+    let mut write = |name: &str, value: &str| {
         let _ = writeln!(text, "{name} = {{ value = {value}, source = {source} }}");
+    };
+    costs(&machine.costs).iter().for_each(|(name, value)| write(name, value));
+    if let Some(bus) = machine.bus {
+        write("\n[bus]\ncaches", &bus.caches.to_string());
+        write("mb_per_s", &bus.mb_per_s.to_string());
     }
     Ok(text)
 }

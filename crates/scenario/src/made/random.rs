@@ -81,6 +81,7 @@ fn random_machine(seed: u64, rng: &mut Random) -> Machine {
         release: None,
         turbo_permille: Vec::new(),
         costs: random_costs(rng),
+        bus: None,
         digest: String::new(),
     }
     .with_digest()

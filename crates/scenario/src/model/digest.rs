@@ -4,7 +4,7 @@
 //! when what it stands for changes. Descriptions and the names of files are left out; the names of
 //! tasks are kept, because a policy can read them (`comm`).
 
-use crate::model::machine::Machine;
+use crate::model::machine::{Bus, Machine};
 use crate::model::workload::{
     Amount, Cgroup, ChangeKind, CpuSet, Op, Quantiles, Repeat, TaskTemplate, Workload,
 };
@@ -65,6 +65,11 @@ fn encode_machine(out: &mut Encoder, machine: &Machine) {
     if !machine.turbo_permille.is_empty() {
         out.text("turbo");
         machine.turbo_permille.iter().for_each(|speed| out.number((*speed).into()));
+    }
+    if let Some(Bus { caches, mb_per_s }) = machine.bus {
+        out.text("bus");
+        out.number(caches.into());
+        out.number(mb_per_s);
     }
 }
 

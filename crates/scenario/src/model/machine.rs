@@ -256,6 +256,16 @@ impl Costs {
     }
 }
 
+/// What lies between caches and memory, and how much it carries: a front-side bus, or the memory of
+/// a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bus {
+    /// Last-level caches that share one.
+    pub caches: u32,
+    /// Bytes a microsecond, which are MB a second, that each carries at most.
+    pub mb_per_s: u64,
+}
+
 /// A machine: CPUs, tick rate and costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
@@ -289,6 +299,8 @@ pub struct Machine {
     pub turbo_permille: Vec<u32>,
     /// What kernel operations cost.
     pub costs: Costs,
+    /// What CPUs share on the way to memory; without it nobody ever waits for memory.
+    pub bus: Option<Bus>,
     /// Digest of everything that can influence a run (not of names and descriptions).
     pub digest: String,
 }
@@ -355,6 +367,11 @@ impl Machine {
     pub fn with_release(mut self, release: Release) -> Machine {
         self.release = Some(release);
         self.with_digest()
+    }
+
+    /// The number of the bus that a CPU uses, if the machine says that CPUs share buses.
+    pub fn bus_of(&self, cpu: usize) -> Option<usize> {
+        self.bus.map(|bus| (self.cpus[cpu].cache / bus.caches) as usize)
     }
 
     /// How far apart CPUs `a` and `b` are. Both must be below the number of CPUs.
