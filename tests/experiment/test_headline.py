@@ -176,6 +176,19 @@ def test_times_that_nothing_changes_are_told_once_and_not_drawn(run_of, tmp_path
     assert html.index('id="latency"') < html.index('id="comparison"')
 
 
+def test_times_of_one_place_that_are_the_same_are_told_once(run_of, tmp_path):
+    records = [run_of(policy, slow_ms=ms) for policy, ms in (("cfs", 1), ("o1", 2))]
+    assert study_of(records).panels[0].is_flat
+    assert told(records).startswith("no policy is faster: all take 1.000 s. ")
+    write_page(tmp_path / "r.html", records)
+    html = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert 'data-kind="curve"' not in html
+    near = [run_of("cfs", seconds=1.0), run_of("o1", seconds=1.005)]
+    assert not study_of(near).panels[0].is_flat, "less than a percent apart, but not the same"
+    write_page(tmp_path / "r.html", near)
+    assert 'data-kind="curve"' in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
 def test_the_summary_names_no_winner_of_equal_times(run_of, tmp_path):
     records = [run_of(policy, slow_ms=ms) for policy, ms in (("cfs", 2), ("o1", 1))]
     [(_, sentence)] = sentences_of(records)

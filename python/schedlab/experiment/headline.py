@@ -46,7 +46,8 @@ def _times(study: Study, panel: Panel) -> str:
     last = panel.cells[-1]
     makespans = panel.makespans if panel.is_flat else list(last.makespan.values())
     where = ":" if study.axis is None else f" at any {study.axis};{study.at(last)}"
-    where = f": at every value of {study.axis}" if panel.is_flat else where
+    if panel.is_flat and study.axis is not None:
+        where = f": at every value of {study.axis}"
     some = len(last.makespan) < len(study.policies)
     who = f"of {list_text(list(last.makespan))} none" if some else "no policy"
     shortest, longest = _ends(makespans)

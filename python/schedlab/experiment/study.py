@@ -69,8 +69,11 @@ class Panel:
     @property
     def is_flat(self) -> bool:
         """Whether times are equal in all cells, whatever was varied, as where runs stop at a set
-        time: a curve of them would say nothing."""
-        return len(self.cells) > 1 and are_equal([makespan.mean for makespan in self.makespans])
+        time: neither a curve of them nor a table would say anything. Of one cell they are only if
+        they look the same."""
+        means = [makespan.mean for makespan in self.makespans]
+        is_same = len(self.cells) > 1 or len(set(map(forms.number_text, means))) == 1
+        return are_equal(means) and is_same
 
     @property
     def makespans(self) -> list[Estimate]:
