@@ -25,6 +25,8 @@ CELLS_MAX = 100_000
 REPEATS = 5
 # The most with --until-ci, where nobody says how many.
 REPEATS_UNTIL = 100
+# Fewer make no interval; as in `statistics.estimates`, which takes longer to load than this.
+REPEATS_CLEAR = 3
 # SQLite keeps signed 64-bit integers; repetition r uses seed + r.
 SEED_MAX = 2**63 - 1 - CELLS_MAX
 
@@ -212,8 +214,12 @@ def _until_clear(options: Mapping, repeats: int, nr_policies: int) -> dict:
         why = "adds runs until policies can be told apart, and there is one"
         raise BadValue("--until-ci", until, why, "name two policies or more, or say --repeat")
     most = max(REPEATS_UNTIL, repeats) if most is None else most
-    hint = f"it begins with --repeat, here {repeats}: give that or more, or a smaller --repeat"
-    most = in_range("--repeat-max", most, repeats, CELLS_MAX, hint)
+    least = max(repeats, REPEATS_CLEAR)
+    hint = f"give {least} or more: it begins with --repeat, here {repeats}, and nothing is clear"
+    hint += f" by fewer than {REPEATS_CLEAR}"
+    if type(most) is int and most > CELLS_MAX:
+        hint = f"an experiment has {CELLS_MAX:,} runs at most"
+    most = in_range("--repeat-max", most, least, CELLS_MAX, hint)
     return {"until_ci": parse_percent("--until-ci", until), "repeat_max": most}
 
 
