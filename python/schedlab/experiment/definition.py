@@ -279,7 +279,7 @@ def _refuse_equal_labels(policies: Sequence[PolicyChoice]) -> None:
 def in_range(place: str, value: object, low: int, high: int, hint: str | None = None) -> int:
     """The whole number that an option gives; raises BadValue if it is none within these bounds."""
     if type(value) is not int:
-        raise BadValue(place, value, "is not a whole number")
+        raise BadValue(place, value, "is not a whole number", hint)
     if not low <= value <= high:
         raise BadValue(place, value, f"is outside {low} to {high}", hint)
     return value
