@@ -59,6 +59,18 @@ def test_a_knee_is_where_a_switch_costs_twice_as_much_and_stays_so(run_at):
     assert knees(study_of(words)) == []
 
 
+@pytest.mark.parametrize(("spread", "is_sure"), [(1, True), (40, False)])
+def test_a_knee_whose_interval_reaches_below_twice_may_lie_later(run_at, spread, is_sure):
+    runs = [
+        run_at(cpus, seed, switch=total + spread * (seed - 2))
+        for cpus, total in {1: 50, 2: 110, 4: 300}.items()
+        for seed in (1, 2, 3)
+    ]
+    [knee] = knees(study_of(runs))
+    assert knee.knee.x == 2 and (knee.knee.ratio.low >= 2) == is_sure
+    assert (", or later, a switch" in knee.told("cpus")) != is_sure
+
+
 def test_runs_that_do_not_tell_have_no_costs(run_at):
     silent = run_at(4, switch=100)
     # As on a real kernel, or in a store from before they were told.

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 import pytest
 from schedlab.errors import SchedlabError
 from schedlab.experiment import definition, until_clear
-from schedlab.experiment.cells import Cell, ChosenMachine, ChosenPolicy, ChosenWorkload
+from schedlab.experiment.cells import Cell, ChosenMachine, ChosenPolicy, ChosenWorkload, expand
 from schedlab.experiment.study import rule_of, study_of
 from schedlab.statistics import stopping
-from schedlab.statistics.estimates import ratio
+from schedlab.statistics.estimates import RUNS_FOR_INTERVAL_MIN, ratio
 from schedlab.store.runs import Store
 
 REPEATS, MOST = 5, 30
@@ -214,6 +214,33 @@ def test_what_cannot_be_asked_is_refused(changes, said):
     with pytest.raises(SchedlabError, match=f"^{said}") as raised:
         asked("a", "b", **changes)
     assert raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("repeat", "most", "hint"),
+    [
+        (5, 4, "give 5 or more: it begins with --repeat, here 5"),
+        (1, 2, "give 3 or more: it begins with --repeat, here 1, and nothing is clear by fewer"),
+        (5, 99_999_999, "an experiment has 100,000 runs at most"),
+    ],
+)
+def test_the_most_runs_are_refused_with_the_way_out_that_is_one(repeat, most, hint):
+    with pytest.raises(SchedlabError, match=r"^--repeat-max") as raised:
+        asked("a", "b", repeat=repeat, repeat_max=most)
+    assert raised.value.hint.startswith(hint)
+    assert definition.REPEATS_CLEAR == RUNS_FOR_INTERVAL_MIN
+
+
+def test_too_many_runs_are_less_with_a_smaller_most():
+    words = {"policies": ["fifo", "cfs"], "workload": "hackbench", "machine": ["osdl-1"]}
+    words["vary"] = {"groups": tuple(range(1, 502))}
+    for more, hint in (
+        ({"until_ci": "1%"}, "vary fewer values, or give a smaller --repeat-max"),
+        ({"repeat": 100}, "vary fewer values, or repeat less"),
+    ):
+        with pytest.raises(SchedlabError, match="100200 runs, more than 100000") as raised:
+            expand(definition.build(words | more))
+        assert raised.value.hint == hint
 
 
 def test_the_command_asks_nothing_twice_and_ends_the_same(command, tmp_path):

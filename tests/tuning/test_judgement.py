@@ -141,7 +141,7 @@ def test_what_may_be_worse_elsewhere_is_not_called_better():
     shown = scenario("a", answer.SEARCHED, 0.5)
     found = judged(shown, noisy("b", answer.HELD_OUT, 1.0, 0.3, 12, random))
     assert found.rows[-1].word == answer.MAY_BE_WORSE
-    assert re.match(r"not shown to be no worse: p99_wakeup in b [+-]\d+ % \[-", found.why)
+    assert re.match(r"a loss is not ruled out: p99_wakeup in b [+-]\d+ % \[-", found.why)
     same = judged(shown, scenario("b", answer.HELD_OUT, 1.0))
     assert same.rows[-1].word == answer.NO_WORSE and same.is_better
     # The user may allow more.

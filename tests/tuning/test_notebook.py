@@ -40,6 +40,10 @@ def test_a_set_is_written_only_where_something_is_better(asked, tmp_path):
     file = tmp_path / "round_robin.sets.toml"
     if found.verdict == "better":
         assert found.write_set("fast", file).read_text().startswith('[[set]]\nname = "fast"')
+        for words, message in ((("a b",), "^name: 'a b' is no name"), (("a", "no/x.toml"), "^set")):
+            with pytest.raises(SchedlabError, match=message) as error:
+                found.write_set(*words)
+            assert "--" not in f"{error.value}{error.value.hint}"
     # What takes part in nothing is no better.
     same = asked(ranges={"slice_ns": "20ms..30ms"})
     assert same.verdict == "no better" and same.tunables == {}
@@ -56,9 +60,16 @@ def test_errors_speak_of_keywords(asked):
         ({"objective": 3}, "^objective: '3' is no measure|unknown measure '3'"),
         ({"ranges": {"slice_ns": (1, 2)}}, r"^ranges slice_ns: '\(1, 2\)' is not a range"),
         ({"keep": {"throughput": "much"}}, "^keep: 'throughput=much%' is no bound"),
+        ({"keep": ["throughput=2%"]}, r"^keep: \['throughput=2%'\] is no mapping"),
+        ({"ranges": "slice_ns=1ms..2ms"}, "^ranges: 'slice_ns=1ms..2ms' is no mapping"),
+        ({"tunables": ["x"]}, "^tunables: .* is no mapping"),
+        ({"trials": 0}, "^trials: 0 is outside 1 to 10000"),
+        ({"fresh": 2}, "^fresh: 2 is outside 3 to 10000"),
+        ({"seed": -1}, "^seed: -1 is outside 0"),
     ):
-        with pytest.raises(SchedlabError, match=message):
+        with pytest.raises(SchedlabError, match=message) as error:
             asked(**wrong)
+        assert error.value.hint and "--" not in f"{error.value}{error.value.hint}"
 
 
 def test_a_bound_may_be_written_with_its_sign(asked):

@@ -181,7 +181,8 @@ def expand(experiment: Experiment) -> list[Cell]:
     wanted = len(experiment.policies) * nr_machines * nr_combinations * experiment.repeats_most
     if wanted > CELLS_MAX:
         what = f"the experiment has {wanted} runs, more than {CELLS_MAX}"
-        raise ExperimentError(what, "vary fewer values, or repeat less")
+        less = "repeat less" if experiment.until_ci is None else "give a smaller --repeat-max"
+        raise ExperimentError(what, f"vary fewer values, or {less}")
     return list(Grid(experiment))
 
 

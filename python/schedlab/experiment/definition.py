@@ -25,6 +25,8 @@ CELLS_MAX = 100_000
 REPEATS = 5
 # The most with --until-ci, where nobody says how many.
 REPEATS_UNTIL = 100
+# Fewer make no interval; as in `statistics.estimates`, which takes longer to load than this.
+REPEATS_CLEAR = 3
 # SQLite keeps signed 64-bit integers; repetition r uses seed + r.
 SEED_MAX = 2**63 - 1 - CELLS_MAX
 
@@ -217,8 +219,12 @@ def _until_clear(options: Mapping, repeats: int, nr_policies: int) -> dict:
         why = "adds runs until policies can be told apart, and there is one"
         raise BadValue("--until-ci", until, why, "name two policies or more, or say --repeat")
     most = max(REPEATS_UNTIL, repeats) if most is None else most
-    hint = f"it begins with --repeat, here {repeats}: give that or more, or a smaller --repeat"
-    most = in_range("--repeat-max", most, repeats, CELLS_MAX, hint)
+    least = max(repeats, REPEATS_CLEAR)
+    hint = f"give {least} or more: it begins with --repeat, here {repeats}, and nothing is clear"
+    hint += f" by fewer than {REPEATS_CLEAR}"
+    if type(most) is int and most > CELLS_MAX:
+        hint = f"an experiment has {CELLS_MAX:,} runs at most"
+    most = in_range("--repeat-max", most, least, CELLS_MAX, hint)
     return {"until_ci": parse_percent("--until-ci", until), "repeat_max": most}
 
 
@@ -278,7 +284,7 @@ def _refuse_equal_labels(policies: Sequence[PolicyChoice]) -> None:
 def in_range(place: str, value: object, low: int, high: int, hint: str | None = None) -> int:
     """The whole number that an option gives; raises BadValue if it is none within these bounds."""
     if type(value) is not int:
-        raise BadValue(place, value, "is not a whole number")
+        raise BadValue(place, value, "is not a whole number", hint)
     if not low <= value <= high:
         raise BadValue(place, value, f"is outside {low} to {high}", hint)
     return value

@@ -66,7 +66,7 @@ class Added:
 @dataclass(frozen=True, slots=True)
 class Knee:
     """From `knee` on a switch costs at least `KNEE` times what it costs at `first_x`, the first
-    value of what was varied; `last` is at the last one."""
+    value of what was varied, by the means; `last` is at the last one."""
 
     panel: Panel
     policy: str
@@ -76,8 +76,10 @@ class Knee:
 
     def told(self, axis: str) -> str:
         """In a sentence, but for the policy's name."""
+        low = self.knee.ratio.low
+        later = ", or later," * (low is not None and low < KNEE)
         text = (
-            f"from {axis} = {self.knee.x:,} on a switch costs twice as much as at"
+            f"from {axis} = {self.knee.x:,} on{later} a switch costs twice as much as at"
             f" {self.first_x:,}, or more: there {self.knee.told}"
         )
         return text + f"; at {self.last.x:,} {self.last.told}" * (self.last.x != self.knee.x)

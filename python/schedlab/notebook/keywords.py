@@ -23,7 +23,7 @@ Path_ = str | Path
 OPTION = re.compile(
     r"--(with |set|vary|repeat-max|repeat|seeds?|cpus|kernel|store|jobs|orders|only|until-ci|boots"
     r"|label|again|policies|dask|limit|size|memory|queue|trace|suite|workload|structure|keys|loops"
-    r"|rounds|objective|keep|range|trials|fresh)\b"
+    r"|rounds|objective|keep|range|trials|fresh|name|write)\b"
 )
 # What would not be plain if only the names of options were replaced.
 PLAIN = [
@@ -43,7 +43,7 @@ PLAIN = [
     )
 ]
 KEYWORDS = {"with ": "", "set": "tunables", "jobs": "processes"}
-KEYWORDS |= {"until-ci": "until", "repeat-max": "repeat_max", "range": "ranges"}
+KEYWORDS |= {"until-ci": "until", "repeat-max": "repeat_max", "range": "ranges", "write": "file"}
 
 
 def ours(function: Asked) -> Asked:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.digests import ends
-from schedlab.errors import SchedlabError
+from schedlab.errors import BadValue, SchedlabError
 from schedlab.notebook.answers import Paged, frame_of
 from schedlab.notebook.keywords import Path_, chosen_figure, command_line, listed, ours, path_of
 from schedlab.store.runs import DEFAULT_PATH
@@ -63,6 +63,9 @@ def tune(
     Raises SchedlabError if something that is named is not there or cannot be searched, or Optuna is
     missing, and KeyboardInterrupt after Ctrl-C; the same call goes on from there.
     """
+    for name, value in {"keep": keep, "ranges": ranges, "tunables": tunables}.items():
+        if not isinstance(value, Mapping | None):
+            raise BadValue(name, value, "is no mapping", "give {NAME: VALUE}")
     given = {
         "objectives": list(map(str, listed(objective))),
         "keeps": [f"{of}={text.removesuffix('%')}%" for of, text in _texts(keep or {}).items()],

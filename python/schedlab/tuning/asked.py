@@ -148,11 +148,15 @@ def build(options: Mapping[str, Any]) -> Tuning:
         ranges=_ranges(options),
         objectives=objectives,
         keeps=keeps,
-        trials=definition.in_range("--trials", options["trials"], 1, TRIALS_MAX),
-        repeats=definition.in_range("--repeat", options["repeat"], 1, REPEATS_MAX),
-        seed=definition.in_range("--seed", options["seed"], 0, seed_max),
-        fresh=None if fresh is None else definition.in_range("--fresh", fresh, *FRESH),
+        trials=_number("--trials", options["trials"], 1, TRIALS_MAX),
+        repeats=_number("--repeat", options["repeat"], 1, REPEATS_MAX),
+        seed=_number("--seed", options["seed"], 0, seed_max),
+        fresh=None if fresh is None else _number("--fresh", fresh, *FRESH),
     )
+
+
+def _number(place: str, value: object, low: int, high: int) -> int:
+    return definition.in_range(place, value, low, high, f"give one from {low:,} to {high:,}")
 
 
 def _refuse_equal(objectives: Sequence[Objective]) -> None:

@@ -288,7 +288,7 @@ def _objection(rows: Sequence[Row]) -> str:
         return f"not better everywhere: {', '.join(places)}"
     if hidden := [row for row in rows if row.word == MAY_BE_WORSE]:
         places = [f"{row.measure} in {row.where} {row.ratio.change}" for row in hidden]
-        return f"not shown to be no worse: {', '.join(places)}; more seeds may tell (--fresh)"
+        return f"a loss is not ruled out: {', '.join(places)}; more seeds may tell (--fresh)"
     if broken := [row.measure for row in rows if row.word == NOT_KEPT]:
         return f"not shown to keep {', '.join(dict.fromkeys(broken))}"
     return ""
