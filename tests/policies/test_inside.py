@@ -131,6 +131,41 @@ def test_a_kernel_has_it_there(in_kernel, failing):
     assert told[-1].endswith(" lines more: --dump-at end prints them all")
 
 
+@pytest.fixture
+def losing(tmp_path):
+    """A policy that keeps no record of its end, and puts tasks of nice -5 into no queue."""
+    path = tmp_path / "losing.bpf.c"
+    path.write_text(
+        """#include <scx/common.bpf.h>
+char _license[] SEC("license") = "GPL";
+u64 nr_lost;
+void BPF_STRUCT_OPS(losing_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	if (p->scx.weight == 305)
+		nr_lost++;
+	else
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+}
+SCX_OPS_DEFINE(losing_ops, .enqueue = (void *)losing_enqueue, .timeout_ms = 3000, .name = "losing");
+"""
+    )
+    return path
+
+
+@pytest.mark.qemu
+def test_a_kernel_tells_the_end_of_a_policy_that_keeps_no_record_of_it(in_kernel, losing):
+    result, _ = in_kernel(str(losing), "nice_shares")
+    # Not what it warned of while the policy was loaded.
+    told = r"the kernel ejected it: runnable task stall: nice-5\[\d+\] failed to run for \d"
+    assert re.match(told, result["error"]["message"]), result["error"]
+    [dump] = result["dumps"]
+    assert dump["text"].splitlines()[0] == "losing: root"
+    assert " triggered exit kind 1026" in dump["text"] and "\nCPU 0 " in dump["text"]
+    # The tasks of the workload, by their names there.
+    assert re.search(r"^ .R nice-5\[\d+\] ", dump["text"], re.M), dump["text"]
+    assert "u64 nr_lost = 1\n" in dump["text"]
+
+
 @pytest.mark.qemu
 def test_a_kernel_is_looked_into_as_a_simulation_is(in_kernel):
     numbers = ("all.enqueued", "by_cpu[0]", "switches[0][0]", "task_states[2].wakeups", "balance")
@@ -145,10 +180,10 @@ def test_a_kernel_is_looked_into_as_a_simulation_is(in_kernel):
     assert "u64 nr_dumps = 1\n" in text and "u64 nr_dumps = 2\n" in last["text"]
     # Four tasks on two CPUs wait by virtual time.
     [queue] = re.findall(r"^DSQ 0x5 BY_VTIME_DSQ: nr=\d+, by dsq_vtime\n((?:  .*\n)+)", text, re.M)
-    vtimes = [int(vtime) for vtime in re.findall(r"^  t\d\[.* dsq_vtime=(\d+) ", queue, re.M)]
+    vtimes = [int(vtime) for vtime in re.findall(r"^  nice-?\d+\[.* dsq_vtime=(\d+) ", queue, re.M)]
     assert len(vtimes) > 1 and vtimes == sorted(vtimes)
     assert said(text) == {"N enqueued, kind N, N waiting", "  switches=N", "    wakeups=N"}
-    assert re.search(r"^    \[t0\[\d+\]\] = \{\.wakeups = \d+, ", text, re.M), text
+    assert re.search(r"^    \[nice-5\[\d+\]\] = \{\.wakeups = \d+, ", text, re.M), text
     assert re.search(r"^    \[0\] CPU 1 = \d+$", text, re.M), text
     assert "+0x" not in text
     watched = {one["expression"]: one for one in result["watched"]}
@@ -178,6 +213,15 @@ def test_what_a_guest_saw_counts_from_the_plays_beginning():
     samples = [[0, None], [5, 1], [60, -(2**63)], [70, None]]
     assert seen["watched"] == [{"expression": "a", "type": "u64", "samples": samples}]
     assert [dump["at_ns"] for dump in seen["dumps"]] == [20, 90]
+    # The kernel knows the player's tasks by number.
+    played["played"]["tasks"] = [{"number": 0, "name": "sender"}, {"number": 6, "name": "receiver"}]
+    dumps[1]["text"] = " R t6[108] -12ms\n curr=t0[102] root[7] t9[5]\n"
+    ejected = {"record": "ejected", "reason": "stall", "message": "t6[108] failed", "hint": ""}
+    told = [*dumps, played, ejected | {"dump": ""}]
+    text = kernel_result.inside_of(told)["dumps"][1]["text"]
+    assert text == " R receiver[108] -12ms\n curr=sender[102] root[7] t9[5]\n"
+    error = kernel_result.result_of(told, "powered_off", "", "")["error"]
+    assert error["message"] == "the kernel ejected it: stall: receiver[108] failed"
     # Of a policy that was ejected before its play began.
     [dump] = kernel_result.inside_of(dumps[1:])["dumps"]
     assert dump["at_ns"] == 0

@@ -103,6 +103,11 @@ def test_where_there_is_no_kernel_that_is_said_and_promises_nothing(alone, told)
     notes = list(conformance_table.left_out_texts(findings))
     assert "there is no kernel" in notes[0] and "kernels fetch" in notes[1]
     assert 'skipped message="there is no kernel"' in junit.junit_text(findings, [])
+    # Asked or not, it is one test to whoever reads the file.
+    names = [junit.junit_text(findings, []).count('name="verifier: a kernel takes its object"')]
+    findings.verifier = verifier.Asked("holds")
+    names.append(junit.junit_text(findings, []).count('name="verifier: a kernel takes its object"'))
+    assert names == [1, 1]
 
 
 def test_a_kept_answer_that_is_damaged_is_asked_again(alone, told, tmp_path):

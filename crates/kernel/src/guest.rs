@@ -31,7 +31,7 @@ use crate::job::{
     ALIGN_VARIABLE, COUNTS_VARIABLE, JOB_NAME, JOB_PATH, Job, POLICY_NAME, POLICY_PATH, Play,
     PolicyJob, RECORD_VARIABLE, SETTLE_VARIABLE, Work,
 };
-use crate::loader::{self, LoadError, LoadedPolicy, Reach, status};
+use crate::loader::{self, LoadError, LoadedPolicy, Reach, kernel_dump, status};
 use crate::records::{Booted, Files, Record, Stage};
 use crate::trace::Recorder;
 use counters::CounterSource;
@@ -430,7 +430,7 @@ impl Run<'_> {
             return false;
         }
         let Some(exit) = self.policy.as_ref().and_then(LoadedPolicy::exit) else { return false };
-        let kernels = if exit.dump.is_empty() { debug_dump::taken() } else { exit.dump.clone() };
+        let kernels = if exit.dump.is_empty() { kernel_dump::taken() } else { exit.dump.clone() };
         let policy = self.policy.take();
         if let Some(dumped) = policy.and_then(|policy| inside::state_at_end(&policy, &kernels)) {
             self.port.send(&Record::Dumped(dumped));

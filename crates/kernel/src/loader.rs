@@ -8,6 +8,7 @@ mod error;
 mod exit_record;
 mod front_end;
 mod inside;
+pub(crate) mod kernel_dump;
 mod kernel_enums;
 mod open;
 mod reason;
@@ -32,6 +33,7 @@ pub use error::LoadError;
 use exit_record::ExitRecord;
 pub use inside::Inside;
 use inside::Origin;
+use kernel_dump::KernelDump;
 use run_counts::RunCounts;
 use status::Status;
 
@@ -121,6 +123,12 @@ pub fn load_for(
     }
     settings::apply(&mut opened, &variables, set)?;
     let origin = Origin::of(image, &opened);
+    let exit_record = ExitRecord::find(&variables);
+    if exit_record.is_none() && std::process::id() == 1 {
+        // In a machine of ours, the kernel's dump comes to us all the same; without it the rest of
+        // a policy's end is told.
+        let _ = KernelDump::begin();
+    }
     let (mut loaded, load_ns) = verify(opened, &log)?;
     if let Some(plan) = &plan {
         front_end::fill(&mut loaded, plan)?;
@@ -129,7 +137,7 @@ pub fn load_for(
     policy.attached.policy = name.or_else(|| Status::now().ops).unwrap_or_default();
     policy.attached.load_ns = load_ns;
     policy.origin = origin;
-    policy.exit_record = ExitRecord::find(&variables);
+    policy.exit_record = exit_record;
     policy.require_enabled()?;
     if let Some(plan) = &plan {
         front_end::call(&mut policy.object, plan, true)?;
@@ -200,10 +208,12 @@ impl LoadedPolicy {
         self.object.progs().map(count).collect()
     }
 
-    /// The policy's own record if it keeps one, else what the kernel wrote to its log.
+    /// The policy's own record if it keeps one, else what the kernel wrote to its log and dumped.
     fn exit_from_kernel(&self) -> Exit {
         let recorded = self.exit_record.as_ref().and_then(|record| record.read(&self.object));
-        recorded.unwrap_or_else(|| self.messages.exit(&self.attached.policy)).with_hint()
+        let logged =
+            || Exit { dump: kernel_dump::taken(), ..self.messages.exit(&self.attached.policy) };
+        recorded.unwrap_or_else(logged).with_hint()
     }
 
     /// The kernel reports success even where `ops.init` failed, so its state is looked at. A policy

@@ -11,6 +11,9 @@ from xml.etree import ElementTree
 from schedlab.experiment.conformance import PROPERTIES, VERIFIER, Findings
 from schedlab.shown import shown
 
+# What the verifier is asked. Asked or not, it is one test.
+TAKEN = "a kernel takes its object"
+
 
 def junit_text(findings: Findings, violations: Sequence[Mapping]) -> str:
     """The document. A violation is a failure with the commands that show it again, and what was not
@@ -47,7 +50,7 @@ def _asked(findings: Findings) -> Iterator[tuple[str, str, bool]]:
     if findings.random["tried"]:
         yield "random", "random scenarios", bool(findings.random["failed"])
     if (asked := findings.verifier) and asked.verdict != "not_asked":
-        yield VERIFIER, "a kernel takes its object", asked.verdict == "violated"
+        yield VERIFIER, TAKEN, asked.verdict == "violated"
 
 
 def _left_out(findings: Findings) -> Iterator[tuple[str, str]]:
@@ -55,7 +58,7 @@ def _left_out(findings: Findings) -> Iterator[tuple[str, str]]:
     for trial in findings.untried:
         yield trial.say(), "left out: too many runs have no end"
     if findings.verifier and findings.verifier.verdict == "not_asked":
-        yield VERIFIER, findings.verifier.what
+        yield f"{VERIFIER}: {TAKEN}", findings.verifier.what
 
 
 def _case(

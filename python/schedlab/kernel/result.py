@@ -4,6 +4,7 @@ docs/reference/result.md. What a real kernel does not tell is None, never a gues
 
 import contextlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from schedlab.digests import digest_of
@@ -66,7 +67,7 @@ def result_of(
 def inside_of(records: Sequence[Mapping]) -> dict:
     """What was seen of the policy meanwhile: `watched` and `dumps` as a simulation's result has
     them, as far as there are any. Times count from the workload's time 0, if it was played."""
-    played = next((one["played"] for one in records if one["record"] == "played"), {})
+    played = _played(records)
     start_ns, end_ns = played.get("start_at_monotonic_ns", 0), played.get("elapsed_ns", 0)
 
     def seen(number: Mapping) -> dict:
@@ -78,13 +79,24 @@ def inside_of(records: Sequence[Mapping]) -> dict:
     def dumped(dump: Mapping) -> dict:
         at_ns = dump["asked_at_ns"]
         at_ns = max(0, dump["at_ns"] - start_ns) if at_ns is None and start_ns else at_ns
-        return {"at_ns": at_ns or 0, "text": dump["text"]}
+        return {"at_ns": at_ns or 0, "text": _named(dump["text"], played)}
 
     told = {
         "watched": [seen(one) for one in _followed(records)],
         "dumps": [dumped(record) for record in records if record["record"] == "dumped"],
     }
     return {name: value for name, value in told.items() if value}
+
+
+def _played(records: Iterable[Mapping]) -> Mapping:
+    return next((one["played"] for one in records if one["record"] == "played"), {})
+
+
+def _named(text: str, played: Mapping) -> str:
+    """A kernel's words with tasks by their names in the workload: to the kernel they are t0 to tN.
+    Their pids stay the kernel's."""
+    names = {f"t{task['number']}": task["name"] for task in played.get("tasks", ())}
+    return re.sub(r"\bt\d+(?=\[\d+\])", lambda task: names.get(task[0], task[0]), text)
 
 
 def left_out(records: Sequence[Mapping]) -> list[str]:
@@ -133,7 +145,10 @@ def _failure_of(told: Mapping, end: str, message: str, console: str) -> dict | N
     if "ejected" in told:
         ejected = told["ejected"]
         reasons = filter(None, ("the kernel ejected it", ejected["reason"], ejected["message"]))
-        return failure("ejected", ": ".join(reasons), ejected["hint"], ejected["dump"])
+        why, dump = (
+            _named(text, _played(told.values())) for text in (": ".join(reasons), ejected["dump"])
+        )
+        return failure("ejected", why, ejected["hint"], dump)
     if "error" in told:
         return failure("guest", told["error"]["message"], "", console)
     if end != POWERED_OFF or "played" not in told:

@@ -1,74 +1,18 @@
-//! The kernel's own dump of a policy that schedules, which SysRq-D makes and a tracepoint tells.
+//! The kernel's own dump of a policy, in the form of a simulator's.
 //!
-//! Source: Linux, kernel/sched/ext.c, `sysrq_handle_sched_ext_dump` and `scx_dump_state`.
+//! Source: Linux, kernel/sched/ext.c, `scx_dump_state`.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::PathBuf;
 
 use bytecode::Object;
 use policy::inside::{LISTED_MAX, dsq_name, heading, more};
 
-const INSTANCE: &str = "/sys/kernel/tracing/instances/schedlab-dump";
-const SYSRQ: &str = "/proc/sysrq-trigger";
-/// Room for the lines of one dump, which one CPU writes: of some thousand tasks.
-const KIB_PER_CPU: &str = "2048";
 /// `SCX_DSQ_FLAG_BUILTIN`, and the queue that all policies have. Source: Linux,
 /// include/linux/sched/ext.h.
 const BUILTIN_DSQ: u64 = 1 << 63;
 const GLOBAL_DSQ: u64 = BUILTIN_DSQ | 1;
 /// `SCX_TASK_DSQ_ON_PRIQ`
 const BY_VTIME: u64 = 1;
-
-/// A place for dumps.
-pub(super) struct DebugDump {
-    instance: PathBuf,
-}
-
-impl DebugDump {
-    /// Gets ready for dumps, which takes longer than they do.
-    ///
-    /// # Errors
-    ///
-    /// Which file cannot be used.
-    pub fn begin() -> Result<DebugDump, String> {
-        let dump = DebugDump { instance: PathBuf::from(INSTANCE) };
-        if !dump.instance.is_dir() {
-            fs::create_dir(&dump.instance).map_err(|error| format!("{INSTANCE}: {error}"))?;
-        }
-        dump.write("buffer_size_kb", KIB_PER_CPU)?;
-        dump.write("events/sched_ext/sched_ext_dump/enable", "1")?;
-        dump.clear();
-        Ok(dump)
-    }
-
-    fn write(&self, name: &str, text: &str) -> Result<(), String> {
-        let path = self.instance.join(name);
-        fs::write(&path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
-    }
-
-    /// Has the kernel dump its state, which [`taken`] gives.
-    pub fn make(&self) {
-        // Without it there is no dump, which its reader sees.
-        let _ = fs::write(SYSRQ, "D");
-    }
-
-    /// Forgets what was dumped, which takes a while.
-    pub fn clear(&self) {
-        let _ = self.write("trace", "");
-    }
-}
-
-/// What was dumped since nothing was: for somebody, or by a policy's end.
-pub(super) fn taken() -> String {
-    lines(&fs::read_to_string(PathBuf::from(INSTANCE).join("trace")).unwrap_or_default())
-}
-
-/// The lines of a dump in a kernel's `trace`.
-fn lines(trace: &str) -> String {
-    let said = trace.lines().filter_map(|line| line.split_once(": sched_ext_dump:"));
-    said.flat_map(|(_, line)| [line.strip_prefix(' ').unwrap_or(line), "\n"]).collect()
-}
 
 /// A kernel's dump as a simulator's: without where tasks are in the kernel, with the time in the
 /// play, and with queues, which the kernel does not list, of the tasks that say that they are in
@@ -194,14 +138,6 @@ mod tests {
     //! Goal: a kernel's dump takes the form of a simulator's. Method: one made by hand of lines as
     //! 7.3 writes them.
     use super::*;
-
-    #[test]
-    fn a_dump_is_taken_out_of_a_trace() {
-        let trace = "# tracer: nop\n#\n  guest-1  [000] d..2.  1.2: sched_ext_dump: a: b\n\
-                     guest-1  [000] d..2.  1.2: sched_ext_dump: \n  x: bpf_trace_printk: y\n\
-                     guest-1  [000] d..2.  1.2: sched_ext_dump:   c\n";
-        assert_eq!(lines(trace), "a: b\n\n  c\n");
-    }
 
     #[test]
     fn stacks_go_and_queues_come() {

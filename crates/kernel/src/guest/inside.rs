@@ -12,9 +12,10 @@ use std::time::Duration;
 use benchmarks::Playing;
 use policy::inside::{Number, find_number, state_lines};
 
-use super::debug_dump::{self, DebugDump, in_form};
+use super::debug_dump::in_form;
 use super::uptime_ns;
 use crate::job;
+use crate::loader::kernel_dump::{self, KernelDump};
 use crate::loader::{Inside, LoadedPolicy};
 use crate::records::{Dumped, Record, Watched};
 
@@ -32,7 +33,7 @@ pub(super) struct Looker {
     asked: job::Inside,
     inside: Inside,
     numbers: Vec<Number>,
-    debug_dump: Option<DebugDump>,
+    kernel_dump: Option<KernelDump>,
     seen: Mutex<Seen>,
     /// Whether the policy that it looks into has ended.
     has_ended: AtomicBool,
@@ -57,7 +58,7 @@ impl Looker {
         let nr_cpus = super::online_cpus() as usize;
         let find = |expression: &String| find_number(&inside.object, expression, nr_cpus);
         let numbers: Vec<Number> = asked.watch.iter().map(find).collect::<Result<_, _>>()?;
-        let debug_dump = asked.has_dumps().then(DebugDump::begin).transpose()?;
+        let kernel_dump = asked.has_dumps().then(KernelDump::begin).transpose()?;
         let watched = asked.watch.iter().zip(&numbers).map(|(expression, number)| Watched {
             expression: expression.clone(),
             type_name: number.spot.type_name.clone(),
@@ -66,7 +67,7 @@ impl Looker {
         });
         let seen = Mutex::new(Seen { watched: watched.collect(), ..Seen::default() });
         let has_ended = AtomicBool::new(false);
-        Ok(Looker { asked: asked.clone(), inside, numbers, debug_dump, seen, has_ended })
+        Ok(Looker { asked: asked.clone(), inside, numbers, kernel_dump, seen, has_ended })
     }
 
     /// Looks no more: the policy has ended, and another one may come to where its variables are.
@@ -135,12 +136,13 @@ impl Looker {
 
     fn dump(&self, inside: &Inside, asked_at_ns: Option<u64>, start_at_ns: u64) -> Dumped {
         let at_ns = uptime_ns();
-        let debug_dump = self.debug_dump.as_ref().expect("there is one where dumps are asked for");
-        debug_dump.make();
+        let kernel_dump =
+            self.kernel_dump.as_ref().expect("there is one where dumps are asked for");
+        kernel_dump.make();
         // First what goes on changing.
         let state = state_lines(&inside.object, inside);
-        let kernels = debug_dump::taken();
-        debug_dump.clear();
+        let kernels = kernel_dump::taken();
+        kernel_dump.clear();
         let in_play_ns = at_ns.saturating_sub(start_at_ns);
         let lines = in_form(&kernels, &inside.object, Some(in_play_ns));
         Dumped { asked_at_ns, at_ns, text: text(lines, state) }

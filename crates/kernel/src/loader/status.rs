@@ -146,13 +146,15 @@ fn read_messages(log: &mut impl Read, text: &mut String) {
 }
 
 fn exit_of(log: &str, policy: &str) -> Exit {
-    let disabled = log.lines().find(|line| line.contains("disabled ("));
+    let mut lines = log.lines();
+    let disabled = lines.find(|line| line.contains("disabled ("));
     let reason = disabled
         .and_then(|line| line.rsplit_once('(')?.1.strip_suffix(')'))
         .unwrap_or_default()
         .to_owned();
     let about = format!("sched_ext: {policy}: ");
-    let message = log.lines().find_map(|line| line.split_once(&about));
+    // What a kernel says of the policy before its end is a warning, such as on its timeout.
+    let message = lines.find_map(|line| line.split_once(&about));
     let kind = kind_of(&reason);
     Exit { kind, reason, message: message.map_or("", |m| m.1).to_owned(), ..Exit::default() }
 }
@@ -204,7 +206,8 @@ mod tests {
 
     #[test]
     fn the_end_of_a_policy_without_a_record_is_read_from_the_kernels_log() {
-        let log = "sched_ext: BPF scheduler \"simple\" enabled\n\
+        let log = "sched_ext: simple: watchdog timeout 3000ms <= rescue overload threshold\n\
+                   sched_ext: BPF scheduler \"simple\" enabled\n\
                    sched_ext: BPF scheduler \"simple\" disabled (runnable task stall)\n\
                    sched_ext: simple: hackbench[157] failed to run for 4.256s\n";
         let exit = exit_of(log, "simple");
