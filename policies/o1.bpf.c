@@ -117,8 +117,17 @@ struct cpu {
 static struct cpu cpus[CPUS_MAX];
 static u32 nr_cpus;
 
-/* [a][b]: tasks that CPU b had when CPU a looked last. */
-static u16 nr_seen[CPUS_MAX][CPUS_MAX];
+/* Of each CPU: the tasks that each CPU had when it looked last. */
+struct seen {
+	u16 nr_running[CPUS_MAX];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct seen);
+} seen_by_cpu SEC(".maps");
 
 struct clockwork {
 	struct bpf_timer timer;
@@ -514,18 +523,21 @@ void BPF_STRUCT_OPS(o1_enqueue, struct task_struct *p, u64 enq_flags)
  * that it has seen twice, and that are a quarter of the longer queue. */
 static bool find_busiest(u32 here, struct cpu *c, bool is_idle)
 {
-	u16 *seen = nr_seen[here & (CPUS_MAX - 1)];
+	struct seen *seen = bpf_map_lookup_percpu_elem(&seen_by_cpu, &(u32){0}, here);
 	u64 own = c->nr_running, most = 1, imbalance;
 	u32 cpu;
 
+	if (!seen)
+		return false;
 	if (!is_idle)
-		own = max(own, (u64)seen[here & (CPUS_MAX - 1)]);
+		own = max(own, (u64)seen->nr_running[here & (CPUS_MAX - 1)]);
 	c->busiest = here;
 	bpf_for(cpu, 0, nr_cpus) {
 		u64 now_runs = cpu_at(cpu)->nr_running;
-		u64 load = is_idle ? now_runs : min(now_runs, (u64)seen[cpu & (CPUS_MAX - 1)]);
+		u16 *before = &seen->nr_running[cpu & (CPUS_MAX - 1)];
+		u64 load = is_idle ? now_runs : min(now_runs, (u64)*before);
 
-		seen[cpu & (CPUS_MAX - 1)] = (u16)now_runs;
+		*before = (u16)now_runs;
 		if (cpu != here && load > most) {
 			most = load;
 			c->busiest = cpu;

@@ -17,7 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
     if object.data.iter().map(|data| data.len).sum::<usize>() > DATA_MAX {
         return;
     }
-    let mut memory = Memory::new(DATA_MAX + ROOM, DATA_MAX + ROOM);
+    let mut memory = Memory::new(DATA_MAX + ROOM, DATA_MAX + ROOM).expect("addresses");
     let Some(data) = object.data.iter().map(|data| placed(&mut memory, data)).collect() else {
         return;
     };

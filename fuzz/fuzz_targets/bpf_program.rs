@@ -12,7 +12,7 @@ const SLOTS_MAX: usize = 200;
 const EXIT: [u8; SLOT_BYTES] = [0x95, 0, 0, 0, 0, 0, 0, 0];
 
 fuzz_target!(|bytes: &[u8]| {
-    let mut memory = Memory::new(64, 256);
+    let mut memory = Memory::new(64, 256).expect("addresses");
     for word in 0..8 {
         memory.store(bytecode::MEMORY_BEGIN + 8 * word, Size::Double, 3 * word);
     }

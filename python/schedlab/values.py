@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NoReturn
 
@@ -195,6 +195,10 @@ class Table:
     """
 
     def __init__(self, given: Mapping[str, Any], place: str, dot: str = ": "):
+        for key in given:
+            # Where no file is read, but what would be in it.
+            if not isinstance(key, str):
+                raise BadValue(place, key, "is no name", 'write it in "…"')
         self.given = given
         self.place = place
         self._dot = dot
@@ -295,7 +299,10 @@ class Table:
             return parse_values(self.place_of(key), values)
         if not values:
             self.refuse(key, values, "is empty", hint)
-        hashable = [value for value in values if isinstance(value, Hashable)]
-        if len(set(hashable)) < len(hashable):
+        for value in values:
+            if not isinstance(value, (int, float, str)):
+                self.refuse(key, value, "is no number, no text and not true or false", hint)
+        values = [str(value).lower() if isinstance(value, bool) else value for value in values]
+        if len(set(values)) < len(values):
             self.refuse(key, values, "holds a value twice", "leave one out")
         return tuple(values)

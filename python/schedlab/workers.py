@@ -22,6 +22,9 @@ from typing import Any
 from schedlab import catalogue, shown
 
 POLL_S = 0.5
+# A process may take so long to start, and to take its piece of work, before it counts as one that
+# makes no step.
+STARTS_S = 60.0
 # A worker that is told to go is gone at once, unless native code keeps it.
 GONE_AFTER_S = 5.0
 # Processes at a time that a user may ask for.
@@ -35,6 +38,9 @@ PIPES_AT_ONCE = 16
 
 # Of setvbuf(3), which Python does not have.
 LINE_BUFFERED = 1
+
+# For Python's option -W, which processes that it starts inherit.
+UNTOLD = "ignore:resource_tracker"
 
 # One thread at a time has another main module, or it would never be as it was.
 HIDING = threading.Lock()
@@ -139,7 +145,8 @@ class _Worker:
     def begin(self, piece: Any) -> None:
         self.piece, self.is_busy = piece, True
         self.began_s = self.looked_s = time.monotonic()
-        self.nr_steps, self.still_s = -1, 0.0
+        self.nr_steps_before = self.nr_steps = self.steps.value
+        self.still_s = 0.0
         self.printed, self.nr_lost = b"", 0
         # If it has died meanwhile, that is the answer.
         with contextlib.suppress(OSError):
@@ -158,7 +165,7 @@ class _Worker:
             # What it has started, and still runs, keeps the link open.
             exit_code = self._gone()
         else:
-            is_still = still_s is not None and self._still_s() >= still_s
+            is_still = still_s is not None and self._is_still(still_s)
         self._listen()
         if answer is None and exit_code is None and not is_still:
             return None
@@ -170,9 +177,9 @@ class _Worker:
             printed = printed.rstrip("\n") + f"\n({nr_lost:,} bytes more are not shown)"
         return Ending(self.piece, answer, exit_code, is_still, wall_ns, printed)
 
-    def _still_s(self) -> float:
-        """Since when it has not made a step, by a clock: a process that was stopped, or sleeps,
-        cannot tell that itself."""
+    def _is_still(self, allowed_s: float) -> bool:
+        """Whether it has not made a step for longer, by a clock: a process that was stopped, or
+        sleeps, cannot tell that itself."""
         now_s, nr_steps = time.monotonic(), self.steps.value
         if nr_steps != self.nr_steps:
             self.nr_steps, self.still_s = nr_steps, 0.0
@@ -180,7 +187,8 @@ class _Worker:
             # We ourselves may have been stopped for longer than a look takes.
             self.still_s += min(now_s - self.looked_s, 2 * POLL_S)
         self.looked_s = now_s
-        return self.still_s
+        has_begun = nr_steps != self.nr_steps_before
+        return self.still_s >= (allowed_s if has_begun else max(allowed_s, STARTS_S))
 
     def _listen(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -228,6 +236,9 @@ def spawning() -> Iterator[None]:
     """
     # With the first child multiprocessing starts a process of its own, and then lets interrupts
     # through again (Python 3.11): the first child would hear of them.
+    # Of a killed process it would tell what it takes away.
+    if UNTOLD not in sys.warnoptions:
+        sys.warnoptions.append(UNTOLD)
     resource_tracker.ensure_running()
     with HIDING:
         held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -271,7 +282,9 @@ def _serve(
     # Until nobody listens any more.
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
-            answer = work(link.recv())
+            piece = link.recv()
+            step()
+            answer = work(piece)
             libc.fflush(None)
             link.send(answer)
 

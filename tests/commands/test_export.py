@@ -5,6 +5,7 @@ and held against `compare --json`.
 """
 
 import csv
+import itertools
 import json
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import sys
 import made_heats
 import pandas
 import pytest
+import schedlab as sl
 from click.testing import CliRunner
 from schedlab.commands import export
 from schedlab.commands.export import export_verb
@@ -52,6 +54,22 @@ def test_csv_and_parquet_have_every_run_and_number(command, told, tmp_path):
         assert float(row["wait_ns.mean"]) == run["result"]["wait_ns"]["mean"]
         assert (row["digest"], row["status"]) == (run["result"]["digest"], "completed")
     assert {place(row) for row in rows} == set(expected)
+
+
+def test_all_that_was_varied_has_a_column(command, tmp_path):
+    slices = {"round_robin.slice_ns": ["1ms", "2ms"], "groups": ["1"], "cpus": ["1", "2"]}
+    vary = [f"--vary={name}={','.join(values)}" for name, values in slices.items()]
+    asked = ("compare", "cfs", "round_robin", "--workload", "hackbench", "--machine", "osdl-1")
+    done = command(*asked, *vary, "--with", "loops=1", "--repeat", "1", "--store", "v.db", "-q")
+    assert done.returncode == 0, done.stderr
+    assert command("export", "v.db", "-o", "v.csv").returncode == 0
+    with (tmp_path / "v.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    places = {tuple(row[f"parameter.{name}"] for name in slices) for row in rows}
+    assert places == set(itertools.product(*slices.values()))
+    frame = sl.open(tmp_path / "v.db").runs()
+    assert {*frame["round_robin.slice_ns"]} == {10**6, 2 * 10**6}
+    assert {*frame["cpus"]} == {1, 2}
 
 
 def test_requests_and_groups_of_tasks_have_columns(command, tmp_path):

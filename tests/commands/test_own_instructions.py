@@ -5,6 +5,7 @@ Method: the real command; sums that must agree, and a policy that writes beyond 
 
 import json
 import re
+import shlex
 
 SCENARIO = ("--workload", "counter", "--machine", "core2-t5600", "--with", "work=5ms")
 BEYOND = """\
@@ -55,6 +56,10 @@ def test_a_strict_run_ends_where_a_plain_one_goes_on(command, tmp_path):
     assert done.returncode == 1
     assert "beyond.bpf.c:8: beyond_enqueue: it reads 8 bytes right behind the end of" in done.stderr
     assert "variable one, which has 8 bytes" in done.stderr
+    # Its replay ends as it did.
+    [replay] = re.findall("^replay: schedlab (.*)$", done.stderr, re.M)
+    again = command(*shlex.split(replay))
+    assert (again.returncode, again.stderr) == (1, done.stderr)
     for more in (("--profile",), ("--store", "s.db")):
         done = command(*run, "--strict", *more)
         assert (done.returncode, done.stdout) == (2, "")

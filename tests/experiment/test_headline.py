@@ -117,6 +117,31 @@ def test_shares_are_told_before_latencies(run_of):
     )
 
 
+def test_what_differs_at_any_value_is_told_where_it_differs_most(run_of):
+    errors = {1: 0.9, 2: 0.7, 4: 0.5}
+    records = [
+        run_of(policy, shares=shares, x=x)
+        for x, share in errors.items()
+        for policy, shares in (
+            ("fair", {0: 0.75, 5: 0.25}),
+            ("unfair", {0: share, 5: 1 - share}),
+        )
+    ]
+    sentence = told(records)
+    assert "Largest error of a share of CPU time at n = 4: from" in sentence
+    # At the last value all are served alike.
+    records = [
+        run_of(policy, requests={"video": missed}, x=x)
+        for x, both in ((1, (0, 50)), (2, (0, 20)), (4, (0, 0)))
+        for policy, missed in zip(("cfs", "o1"), both, strict=True)
+    ]
+    sentence = told(records)
+    assert "Missed deadlines (video) at n = 1: from 0.00 % under cfs to 50.00 %" in sentence
+    assert "No deadline" not in sentence
+    records = [run_of(p, requests={"video": 0}, x=x) for x in (1, 2) for p in ("cfs", "o1")]
+    assert "No deadline was missed at any n" in told(records)
+
+
 def test_where_nothing_differs_it_says_so(run_of):
     records = [run_of(policy, wakes=False) for policy in ("cfs", "o1")]
     assert told(records).endswith("Nothing else that was measured tells them apart.")
@@ -149,6 +174,19 @@ def test_times_that_nothing_changes_are_told_once_and_not_drawn(run_of, tmp_path
     assert 'data-kind="latency-axis"' in html, "which does differ"
     assert "Plotly.newPlot" in html, "by which it is drawn"
     assert html.index('id="latency"') < html.index('id="comparison"')
+
+
+def test_times_of_one_place_that_are_the_same_are_told_once(run_of, tmp_path):
+    records = [run_of(policy, slow_ms=ms) for policy, ms in (("cfs", 1), ("o1", 2))]
+    assert study_of(records).panels[0].is_flat
+    assert told(records).startswith("no policy is faster: all take 1.000 s. ")
+    write_page(tmp_path / "r.html", records)
+    html = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert 'data-kind="curve"' not in html
+    near = [run_of("cfs", seconds=1.0), run_of("o1", seconds=1.005)]
+    assert not study_of(near).panels[0].is_flat, "less than a percent apart, but not the same"
+    write_page(tmp_path / "r.html", near)
+    assert 'data-kind="curve"' in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
 def test_the_summary_names_no_winner_of_equal_times(run_of, tmp_path):

@@ -158,6 +158,11 @@ def test_compare_says_that_a_sample_is_for_sweep(asked):
         ("points = 1\n[ranges]\na = {low=1, high=inf}", "a: inf is no number"),
         ("points = 1\n[ranges]\na = {low=1, high=2, lag=1}", "unknown key 'lag'"),
         ("points = 1\n[ranges]\na = {values=[]}", "a.values: \\[\\] is empty"),
+        (
+            "points = 1\n[ranges]\na = {values=[[1], [2]]}",
+            "a.values: \\[1\\] is no number, no text",
+        ),
+        ("points = 1\n[ranges]\na = {values=[true, true]}", "a.values: .* holds a value twice"),
         ("points = 1\nponts = 2\n[ranges]\na = {low=1, high=2}", "unknown key 'ponts'"),
     ],
 )
@@ -177,6 +182,8 @@ def test_what_is_wrong_with_a_sample_is_said(text, told):
         ("high = 4 }", "high = 400000 }", r"\[sample.ranges\] groups=400000: "),
         ("low = 1, high = 4", "low = -1, high = 4", r"\[sample.ranges\] groups=-1: "),
         ("[1, 2] }\n", "[0, 2] }\n", r"\[sample.ranges\] cpus: 0 is not"),
+        ("[1, 2] }\n", "[1, 2, 4, 0, 8, 6, 3] }\n", r"\[sample.ranges\] cpus: 0 is not"),
+        ("low = 1, high = 4", 'values = [1, 2, "x", 3]', r"\[sample.ranges\] groups=x: "),
         ('low = "1ms"', 'low = "-1ms"', r"\[sample.ranges\] rr.slice_ns: "),
         ("[sample]", "with = { groups = 1 }\n[sample]", r"varied \(\[sample.ranges\]\) and fixed"),
         ("[sample]", 'with = { bytes = "0*cpus" }\n[sample]', r"--with bytes=0\*cpus: "),

@@ -44,6 +44,7 @@ class Made:
     cells: list
     makespan_ns: object
     make_record: object
+    digest: object
     asked_for: list = field(default_factory=list)
     """The number of cells at each call."""
 
@@ -60,7 +61,7 @@ class Made:
     def _record(self, cell):
         record = self.make_record(
             policy=cell.policy.label, machine="m", workload="w", varied=dict(cell.varied),
-            seed=cell.seed,
+            seed=cell.seed, digest=self.digest(cell),
         )  # fmt: skip
         makespan_ns = self.makespan_ns(cell)
         if makespan_ns is None:
@@ -70,9 +71,9 @@ class Made:
 
 @pytest.fixture
 def made(make_record):
-    def make(makespan_ns, *labels, xs=(1,), **changes):
+    def make(makespan_ns, *labels, xs=(1,), digest=lambda cell: "same", **changes):
         experiment = asked(*labels, **changes)
-        making = Made(experiment, cells_of(experiment, xs), makespan_ns, make_record)
+        making = Made(experiment, cells_of(experiment, xs), makespan_ns, make_record, digest)
         until_clear.make_runs(making, 1, True)
         return making
 
@@ -150,6 +151,28 @@ def test_what_was_clear_stays_so_whatever_is_added_for_others(made):
     )  # fmt: skip
     shares = 2 * len(stopping.looks_until_clear(REPEATS, MOST))
     assert contrast.ratio.high == pytest.approx(ratio(own, firsts, shares).high)
+
+
+def test_a_seed_that_is_slow_under_both_hides_nothing(made):
+    """By independent samples it would not be clear."""
+
+    def makespan_ns(cell):
+        slow = 1 + cell.seed * 7919 % 101 / 100
+        return int(slow * times(a=(10**9, 0.001), bb=(103 * 10**7, 0.001))(cell))
+
+    making = made(makespan_ns, "a", "bb")
+    assert counts(making) == {("a", 1): REPEATS, ("bb", 1): REPEATS}
+    [cell] = study(making).cells
+    assert cell.comparisons["bb"].verdict == "slower"
+    assert cell.comparisons["bb"].ratio.low > 1.02
+    assert cell.makespan["bb"].low < cell.makespan["a"].high
+
+
+@pytest.mark.parametrize("is_random", [False, True])
+def test_equal_times_are_exact_at_once_only_where_chance_plays_no_part(made, is_random):
+    making = made(lambda cell: 10**9, "a", "bb", digest=lambda cell: f"{cell.seed * is_random}")
+    assert counts(making)["bb", 1] == (MOST if is_random else REPEATS)
+    assert told(making).open == ["bb on m, x = 1"] * is_random
 
 
 def test_looks_go_on_until_it_is_clear(made):

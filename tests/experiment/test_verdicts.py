@@ -172,6 +172,21 @@ def test_other_seeds_are_not_paired(study, seeds):
     assert pairing_text([judged]) == ""
 
 
+def test_a_claim_beside_seeds_that_were_added_has_the_share_of_each_look(study):
+    """Seeds that only one side got say nothing of a pair."""
+    added = {"until_ci": 0.01, "repeats": 3, "repeat_max": 12, "policies": ["old", "other", "new"]}
+    times = {NEW: BY_A_QUARTER, OLD: (*LARGE_AND_SMALL, 100.0, 100.0)}
+    [judged] = judge(definition(SLOWER) | added, study(times))
+    [found] = judged.findings
+    logs = np.log(BY_A_QUARTER) - np.log(LARGE_AND_SMALL)
+    # Looks at 3, 5, 8 and 12 runs of two policies.
+    half = stats.t.ppf(1 - 0.025 / 8, 4) * stats.sem(logs)
+    bounds = np.exp([np.mean(logs) - half, np.mean(logs) + half])
+    assert (found.low, found.high) == pytest.approx(bounds) and found.is_paired
+    [alone] = judge(definition(SLOWER) | added, study({NEW: BY_A_QUARTER}))
+    assert not alone.findings
+
+
 def test_a_published_time_has_no_seeds(study):
     claim = {"says": "s", "of": SLOWER["of"], "within": 0.25}
     told = definition(claim, times={NEW: 2.0})

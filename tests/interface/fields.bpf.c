@@ -59,6 +59,23 @@ struct {
 			scx_bpf_error("line %d: not " #holds, __LINE__);                           \
 	} while (0)
 
+extern struct rq *scx_bpf_locked_rq(void) __ksym __weak;
+
+struct rq___more {
+	int cpu;
+} __attribute__((preserve_access_index));
+
+/* Whether the run queue that is locked is that of a CPU. */
+static bool is_locked(s32 cpu)
+{
+	struct rq___more *rq;
+
+	if (!bpf_ksym_exists(scx_bpf_locked_rq))
+		return true;
+	rq = (void *)scx_bpf_locked_rq();
+	return rq && rq->cpu == cpu;
+}
+
 static struct record *record_of(struct task_struct *p)
 {
 	return bpf_task_storage_get(&records, p, 0, 0);
@@ -83,6 +100,7 @@ void BPF_STRUCT_OPS(fields_enqueue, struct task_struct *p, u64 enq_flags)
 
 	EXPECT((s32)more->thread_info.cpu == scx_bpf_task_cpu(p));
 	EXPECT(more->wake_cpu == scx_bpf_task_cpu(p));
+	EXPECT(is_locked(scx_bpf_task_cpu(p)));
 	/* Another mask counts only where a task may not leave its CPU for now. */
 	EXPECT(p->cpus_ptr == &p->cpus_mask || bpf_cpumask_weight(p->cpus_ptr) == 1);
 	/* On one CPU schedlab's tasks may use more that do not come. */
@@ -107,7 +125,9 @@ void BPF_STRUCT_OPS(fields_enqueue, struct task_struct *p, u64 enq_flags)
 
 void BPF_STRUCT_OPS(fields_dispatch, s32 cpu, struct task_struct *prev)
 {
+	EXPECT(is_locked(cpu));
 	scx_bpf_dsq_move_to_local(SHARED_DSQ);
+	EXPECT(is_locked(cpu));
 }
 
 void BPF_STRUCT_OPS(fields_stopping, struct task_struct *p, bool runnable)
@@ -117,6 +137,7 @@ void BPF_STRUCT_OPS(fields_stopping, struct task_struct *p, bool runnable)
 	u64 computed_ns = more->utime + more->stime;
 
 	EXPECT(more->sched_info.pcount > 0);
+	EXPECT(is_locked(scx_bpf_task_cpu(p)));
 	if (record) {
 		record->jiffies = bpf_jiffies64();
 		EXPECT(computed_ns >= record->computed_ns);

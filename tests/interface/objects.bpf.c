@@ -43,6 +43,15 @@ extern int bpf_list_push_back_impl(struct bpf_list_head *head, struct bpf_list_n
 				   void *meta, u64 offset) __ksym;
 extern struct bpf_list_node *bpf_list_pop_front(struct bpf_list_head *head) __ksym;
 extern struct bpf_list_node *bpf_list_pop_back(struct bpf_list_head *head) __ksym;
+extern struct bpf_list_node *bpf_list_front(struct bpf_list_head *head) __ksym __weak;
+extern struct bpf_list_node *bpf_list_back(struct bpf_list_head *head) __ksym __weak;
+extern int bpf_list_add(struct bpf_list_head *head, struct bpf_list_node *node,
+			struct bpf_list_node *before) __ksym __weak;
+extern struct bpf_list_node *bpf_list_del(struct bpf_list_head *head,
+					  struct bpf_list_node *node) __ksym __weak;
+extern bool bpf_list_is_first(struct bpf_list_head *head, struct bpf_list_node *node) __ksym __weak;
+extern bool bpf_list_is_last(struct bpf_list_head *head, struct bpf_list_node *node) __ksym __weak;
+extern bool bpf_list_empty(struct bpf_list_head *head) __ksym __weak;
 extern int bpf_rbtree_add_impl(struct bpf_rb_root *root, struct bpf_rb_node *node,
 			       bool(less)(struct bpf_rb_node *a, const struct bpf_rb_node *b),
 			       void *meta, u64 offset) __ksym;
@@ -129,6 +138,71 @@ static s32 ask_list(void)
 	/* 6 4 2 0 1 3 5 */
 	EXPECT(pop(true) == 6 && pop(false) == 5 && pop(false) == 3 && pop(true) == 4);
 	EXPECT(pop(true) == 2 && pop(true) == 0 && pop(true) == 1 && pop(true) == -1);
+	return 0;
+}
+
+/* Adds an item behind the first or last one, or else as the only one. */
+static s32 add_behind(u64 number, bool is_first)
+{
+	struct item *item = new_item(number);
+	struct bpf_list_node *before;
+	s32 err;
+
+	if (!item)
+		return -ENOMEM;
+	bpf_spin_lock(&list_lock);
+	before = is_first ? bpf_list_front(&list) : bpf_list_back(&list);
+	if (before)
+		err = bpf_list_add(&list, &item->in_list, before);
+	else
+		err = bpf_list_push_back_impl(&list, &item->in_list, NULL, 0);
+	bpf_spin_unlock(&list_lock);
+	return err;
+}
+
+/* What the list says of its first and last one, as bits; 0 if there is none. */
+static u32 ends_of_list(void)
+{
+	struct bpf_list_node *first, *last;
+	u32 bits = 0;
+
+	bpf_spin_lock(&list_lock);
+	first = bpf_list_front(&list);
+	last = bpf_list_back(&list);
+	if (first && last) {
+		bits |= bpf_list_is_first(&list, first) ? 1 : 0;
+		bits |= bpf_list_is_last(&list, first) ? 2 : 0;
+		bits |= bpf_list_is_first(&list, last) ? 4 : 0;
+		bits |= bpf_list_is_last(&list, last) ? 8 : 0;
+	}
+	bits |= bpf_list_empty(&list) ? 16 : 0;
+	bpf_spin_unlock(&list_lock);
+	return bits;
+}
+
+/* The number of the last item, which is taken out by its node. */
+static s64 delete_last(void)
+{
+	struct bpf_list_node *node;
+
+	bpf_spin_lock(&list_lock);
+	node = bpf_list_back(&list);
+	if (node)
+		node = bpf_list_del(&list, node);
+	bpf_spin_unlock(&list_lock);
+	return node ? number_of(object_of(node, struct item, in_list)) : -1;
+}
+
+static s32 ask_midst_of_list(void)
+{
+	if (!bpf_ksym_exists(bpf_list_add))
+		return 0;
+	EXPECT(ends_of_list() == 16 && delete_last() == -1);
+	EXPECT(add_behind(0, true) == 0 && ends_of_list() == 15);
+	EXPECT(add_behind(1, true) == 0 && add_behind(2, true) == 0 && add_behind(3, false) == 0);
+	/* 0 2 1 3 */
+	EXPECT(ends_of_list() == 9 && delete_last() == 3 && pop(true) == 0 && pop(true) == 2);
+	EXPECT(ends_of_list() == 15 && delete_last() == 1 && ends_of_list() == 16);
 	return 0;
 }
 
@@ -238,6 +312,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(objects_init)
 
 	if (!err)
 		err = ask_list();
+	if (!err)
+		err = ask_midst_of_list();
 	if (!err)
 		err = ask_tree();
 	if (!err)

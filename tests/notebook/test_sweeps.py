@@ -1,5 +1,7 @@
 """Goal: a sweep is one call, and its runs are those of the command. Method: small sweeps."""
 
+from pathlib import Path
+
 import pytest
 import schedlab as sl
 from kept_rows import rows
@@ -49,6 +51,12 @@ def test_a_frame_has_a_row_a_run(tmp_path):
         ({"sample": {"points": 0}}, {}, "sweep: sample.points: 0 is not a whole number"),
         ({"polices": []}, {}, "unknown key 'polices'"),
         ({}, {"limit": "long"}, "limit: 'long' is not a time"),
+        ({}, {"limit": 0}, "limit: 0 is not a time"),
+        ({}, {"limit": "100ms"}, "limit: '100ms' is too short to be kept"),
+        ({5: 1}, {}, "sweep: 5 is no name"),
+        ({"with": {5: 1}}, {}, "sweep: with: 5 is no name"),
+        ({}, {"dask": 5}, "dask: '5' is no address"),
+        ({}, {"dask": Path("x.json")}, "dask: 'x.json' is no file"),
         ({}, {"dask": "local:0"}, "dask: 'local:0' is not from local:1"),
         ({}, {"dask": "local:1", "processes": 2}, "processes is of processes here"),
     ],

@@ -6,7 +6,14 @@ Method: closed forms, and campaigns of known truth from a seed.
 import numpy as np
 import pytest
 from schedlab.statistics import stopping
-from schedlab.statistics.estimates import Verdict, compare_to_stop, ratio
+from schedlab.statistics.estimates import (
+    RARE,
+    Verdict,
+    compare_to_stop,
+    paired_ratio,
+    ratio,
+    runs_until_exact,
+)
 from scipy import stats
 
 SEED = 20261127
@@ -31,6 +38,48 @@ def test_an_interval_has_its_share_of_the_error():
     assert found.p_value == pytest.approx(min(1, 8 * test.pvalue))
     assert ratio(a, b, shares=1) == ratio(a, b)
     assert found.log_error == ratio(a, b).log_error
+
+
+def test_runs_are_compared_seed_by_seed():
+    random = np.random.default_rng(SEED)
+    base, own = np.exp(random.normal(0, [[0.5], [0.001]], (2, 8)))
+    found = compare_to_stop({"b": (base * own * 1.03, base)}, THRESHOLD, 8)["b"]
+    assert found.ratio == paired_ratio(base * own * 1.03, base, 8)
+    # What chance does to both alike would hide it otherwise.
+    assert found.verdict is Verdict.SLOWER
+    assert ratio(base * own * 1.03, base, 8).direction == 0
+
+
+@pytest.mark.parametrize("shares", [1, 9, 36])
+def test_equal_runs_are_exact_once_a_rare_one_would_have_been_met(shares):
+    n, allowed = runs_until_exact(shares), 0.05 / shares
+    assert (1 - RARE) ** n <= allowed < (1 - RARE) ** (n - 1)
+    times = np.random.default_rng(SEED).uniform(1, 2, n)
+    for a, b in ((np.ones(n), np.ones(n)), (times, times)):
+        early, late = (
+            compare_to_stop({"b": (a[:nr], b[:nr])}, THRESHOLD, shares)["b"] for nr in (n - 1, n)
+        )
+        assert early.verdict is Verdict.INCONCLUSIVE and early.ratio.low is None
+        assert late.verdict is Verdict.SAME and late.ratio.high == 1
+        known = compare_to_stop({"b": (a[:3], b[:3])}, THRESHOLD, shares, {"b"})["b"]
+        assert known.verdict is Verdict.SAME
+
+
+@pytest.mark.parametrize("is_common", [False, True])
+@pytest.mark.parametrize("slow", [1.5, 1.05])
+def test_times_of_two_values_are_called_the_same_wrongly_in_less_than_a_twentieth(slow, is_common):
+    """In three runs of ten a time is longer, under the other policy in one of ten."""
+    random, looks = np.random.default_rng(SEED), stopping.looks_until_clear(5, 100)
+    nr_wrong = 0
+    for _ in range(NR_CAMPAIGNS):
+        chance = random.random((2, 100))
+        a, b = np.where(chance[0] < 0.1, slow, 1), np.where(chance[1 - is_common] < 0.3, slow, 1)
+        for n in looks:
+            word = compare_to_stop({"b": (b[:n], a[:n])}, 0.008, len(looks))["b"].verdict
+            if word is not Verdict.INCONCLUSIVE:
+                break
+        nr_wrong += word in (Verdict.SAME, Verdict.FASTER)
+    assert nr_wrong / NR_CAMPAIGNS <= BOUND, f"seed {SEED}"
 
 
 def test_looks_begin_where_there_is_an_interval_and_end_at_the_most():

@@ -58,6 +58,33 @@ def test_a_simulation_that_found_something_else_refuses_the_whole_store(stores, 
     here.add(make_record(seed=3))
 
 
+def test_others_write_meanwhile_and_who_is_interrupted_merges_again(
+    stores, make_record, monkeypatch
+):
+    here, there = stores
+    monkeypatch.setattr("schedlab.store.merge.TAKEN_TOGETHER", 2)
+    there.add_experiment(EXPERIMENT)
+    there.add(*(make_record(seed=seed, experiment="e1") for seed in range(5)))
+    takes = Store.transaction
+
+    def interrupted(store):
+        with Store(here.path) as other:
+            other.add(make_record(seed=100 + len(other.runs())))
+            if len(other.runs()) > 4:
+                raise KeyboardInterrupt
+        return takes(store)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(here, "transaction", lambda: interrupted(here))
+        with pytest.raises(KeyboardInterrupt):
+            merge(here, there.path, print)
+    assert [run.seed for run in here.runs() if run.seed < 100] == [0, 1]
+    assert (here.experiments(), here.runs("e1")) == ([], [])
+
+    assert merge(here, there.path, print)["runs"] == Taken(5, 3)
+    assert here.runs("e1") == there.runs("e1")
+
+
 def test_a_measurement_that_is_here_stays_and_a_run_that_died_gives_way(stores, make_record):
     here, there = stores
     here.add_experiment(EXPERIMENT)

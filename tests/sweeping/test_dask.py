@@ -7,6 +7,7 @@ store tells. Locks of this process keep a sweep from its end until then.
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 
@@ -173,9 +174,10 @@ def test_a_killed_asker_leaves_no_worker_of_its_own(environment, tmp_path, file)
     left = descendants(asker.pid)
     assert len(left) >= 4, "two workers, each with a child that simulates"
     asker.kill()
-    asker.communicate()
+    told = asker.communicate()[1]
     for pid in left:
         assert_it_goes(pid, "a worker")
+    assert "semaphore" not in told
 
 
 def test_ctrl_c_keeps_what_there_is_and_tells_how_to_go_on(environment, tmp_path, file):
@@ -190,6 +192,28 @@ def test_ctrl_c_keeps_what_there_is_and_tells_how_to_go_on(environment, tmp_path
     assert "Traceback" not in told
     for pid in left:
         assert_it_goes(pid, "a worker")
+
+
+def test_a_port_that_another_has_is_no_matter(tmp_path, file, command):
+    file.write_text(TOML.replace("400", "4"))
+    with socket.socket() as taken:
+        # If it cannot be taken, another has it.
+        with contextlib.suppress(OSError):
+            taken.bind(("", 8787))
+            taken.listen()
+        done = command("sweep", file, "--dask", "local:1", "--quiet")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_workers_that_do_not_start_are_told(tmp_path, file, environment):
+    words = [sys.executable, "-m", "schedlab", "sweep", str(file), "--dask", "local:4"]
+    few = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40));"
+    words = [sys.executable, "-c", f"{few} os.execv(sys.argv[1], sys.argv[1:])", *words]
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr
+    assert "--dask local:4: workers of Dask do not start here: " in done.stderr
+    assert "hint: ask for fewer, or allow more open files" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_without_dask_a_way_to_it_is_told(monkeypatch):

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from running import wait_for
 from schedlab import catalogue
 from schedlab.errors import SchedlabError
 from schedlab.experiment import definition
@@ -20,6 +21,7 @@ from schedlab.sweeping import at_worker, elsewhere, loop
 from schedlab.sweeping.elsewhere import Elsewhere
 
 ROOT = Path(__file__).resolve().parents[2]
+INTERFACE = ROOT / "tests/interface"
 ASKED = {"policies": ["fifo"], "workload": "hackbench", "machine": ["osdl-1"]}
 ASKED |= {"with": {"groups": "1", "loops": "1"}}
 
@@ -204,29 +206,53 @@ def test_an_answer_of_a_lost_worker_is_not_counted_beside_the_others(engine):
     assert finish(one, client, seeds) == list(range(8))
 
 
-def test_a_cell_that_ends_workers_is_found_and_no_other_is_blamed(engine):
+@pytest.mark.parametrize("nr_runs", [12, 3_000])
+def test_a_cell_that_ends_workers_is_found_and_no_other_is_blamed(engine, nr_runs):
     client = Client(w0=1)
     one = engine(client)
     one.wait()
     client.enrol()
-    seeds, blamed, came = list(range(12)), [], []
-    for number in range(1, 2_000):
+    bad, nr_lost, came = nr_runs * 2 // 3, 0, []
+    seeds = list(range(nr_runs))
+    for _ in range(2_000):
         came += fill(one, seeds)
         client.enrol()
         for call in client.asked(at_worker.work):
-            if any(cell.seed == 5 for cell in call.arguments[1]):
-                client.nr_threads = {f"w{number}": 1}
+            if any(cell.seed == bad for cell in call.arguments[1]):
+                nr_lost += 1
+                client.nr_threads = {f"w{nr_lost}": 1}
                 break
             answer(call)
-        blamed += [one.cell.seed for one in came if one.outcome is None]
-        if blamed:
+        if blamed := [one.cell.seed for one in came if one.outcome is None]:
             break
-    assert blamed == [5]
+    assert blamed == [bad]
+    assert nr_lost <= 4, "alone, in ten, in a hundred, among others"
     client.nr_threads |= {"good": 1}
     done = [one.cell.seed for one in came if one.outcome]
     one.wait()
     client.enrol()
-    assert sorted(finish(one, client, seeds) + done) == [s for s in range(12) if s != 5]
+    assert sorted(finish(one, client, seeds) + done) == [s for s in range(nr_runs) if s != bad]
+
+
+def test_who_was_with_a_lost_worker_is_cleared_in_ten_calls_a_thread(engine):
+    client = Client(a=2)
+    one = engine(client)
+    one.wait()
+    client.enrol()
+    seeds = list(range(5_000))
+    while min(map(len, client.cells()), default=0) < 90:
+        for call in client.asked(at_worker.work):
+            answer(call)
+        fill(one, seeds)
+    at_work = [cell.seed for cells in client.cells() for cell in cells]
+    del client.nr_threads["a"]
+    client.nr_threads["b"] = 2
+    one.wait()
+    client.enrol()
+    nr_calls_before = len(client.calls)
+    found = finish(one, client, [])
+    assert set(at_work) <= set(found)
+    assert len(client.calls) - nr_calls_before <= 2 * 10 + len(found) // 50
 
 
 def test_a_run_that_dies_is_told_and_the_rest_of_its_batch_is_not_lost(engine):
@@ -355,7 +381,30 @@ def test_a_scheduler_that_is_gone_ends_the_sweep_with_a_way_on(engine):
         one.wait()
 
 
-@pytest.mark.parametrize("policy", ["fifo", ROOT / "tests/interface/front_end.bpf.c"])
+def test_a_scheduler_that_is_silent_is_told_and_waited_for(engine, monkeypatch):
+    monkeypatch.setattr(elsewhere, "ANSWERS_IN_S", 0.01)
+    client = Client(a=1)
+    one = engine(client)
+    info = client.scheduler_info
+
+    def late(n_workers):
+        wait_for(lambda: one.told, "a note")
+        return info(n_workers)
+
+    client.scheduler_info = late
+    one.wait()
+    client.scheduler_info = info
+    monkeypatch.setattr(elsewhere, "ANSWERS_IN_S", 600)
+    client.enrol()
+    assert finish(one, client, [1, 2]) == [1, 2]
+    [told] = one.told
+    assert told.startswith("note: the scheduler of Dask has not answered for 0 s: waiting; Ctrl-C")
+
+
+@pytest.mark.parametrize(
+    "policy",
+    ["fifo", INTERFACE / "front_end.bpf.c", INTERFACE / "parts/parts.loader.toml"],
+)
 def test_a_worker_without_the_files_gives_what_this_computer_gives(policy):
     grid = Grid(definition.build(ASKED | {"policies": [str(policy)], "repeat": 3}))
     here = [simulate_cell(cell).result for cell in grid]
@@ -377,15 +426,6 @@ def test_a_worker_without_the_files_gives_what_this_computer_gives(policy):
     assert [outcome.result for outcome, _ in came] == here
 
 
-def test_a_policy_of_several_sources_does_not_travel(tmp_path):
-    content = b"ELF" + (text := b'sources = ["a.bpf.c"]') + len(text).to_bytes(8, "little")
-    (tmp_path / "a.bpf.o").write_bytes(content + at_worker.LOADER_MARK)
-    chosen = SimpleNamespace(object=str(tmp_path / "a.bpf.o"), name="a", label="mine", path="/a")
-    with pytest.raises(SchedlabError, match="policy mine is built of several sources") as told:
-        at_worker.errand("x", SimpleNamespace(policies=[chosen]), [])
-    assert "without --dask" in told.value.hint
-
-
 def test_what_speaks_against_a_worker_is_said():
     grid = Grid(definition.build(ASKED))
     errand = at_worker.errand("t", grid, [(grid[0], "f00")])
@@ -404,6 +444,28 @@ def test_an_examined_run_that_meets_the_limit_says_nothing(tmp_path):
         assert loop.begin(asked, store, "schedlab sweep").examine(at_once_s) == []
     grid = Grid(asked)
     assert at_worker.enrol(at_worker.errand("v", grid, [(grid[0], "f00")], at_once_s)) == ""
+
+
+@pytest.mark.parametrize(("nr_deaths", "told"), [(1, ""), (2, "lost its process")])
+def test_a_worker_whose_process_dies_once_is_no_worse_than_a_run_that_does(
+    monkeypatch, nr_deaths, told
+):
+    grid = Grid(definition.build(ASKED))
+    errand = at_worker.errand("d", grid, [(grid[0], simulate_cell(grid[0]).result["digest"])])
+    begin, begun = at_worker.Here.begin, []
+
+    def deadly(self, cell):
+        begin(self, cell)
+        begun.append(cell)
+        if len(begun) <= nr_deaths:
+            self._crew._workers[0].process.kill()
+
+    monkeypatch.setattr(at_worker.Here, "begin", deadly)
+    # A process that has begun to start is ended before it simulates anything.
+    monkeypatch.setattr(at_worker, "_idle", [])
+    said = at_worker.enrol(errand)
+    assert told in said
+    assert bool(said) == bool(told)
 
 
 def test_a_batch_that_takes_long_is_answered_in_part():
@@ -432,6 +494,7 @@ def test_a_file_that_no_scheduler_wrote_is_refused(tmp_path, content):
     [
         ("local:0", "'local:0' is not from local:1 to local:1024"),
         ("udp://127.0.0.1:1", "'udp://127.0.0.1:1' is no address"),
+        ("ucx://127.0.0.1:1", "'ucx://127.0.0.1:1' is no address"),
         ("locl", "'locl' is no address"),
         ("tls://127.0.0.1:1", "'tls://127.0.0.1:1' needs certificates, which are not named"),
         ("tcp://127.0.0.1:1", "--dask tcp://127.0.0.1:1: no scheduler of Dask answers"),

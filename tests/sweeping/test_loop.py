@@ -6,17 +6,22 @@ command, against `compare`.
 
 import contextlib
 import json
+import os
+import shlex
+import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
 from kept_rows import rows
+from schedlab.errors import DigestMismatch
 from schedlab.experiment import definition
+from schedlab.experiment.cells import Grid
 from schedlab.experiment.sampling import Range, Sample
-from schedlab.experiment.sweep import Outcome
+from schedlab.experiment.sweep import Outcome, record
 from schedlab.store.runs import Store
 from schedlab.sweeping import loop
-from schedlab.sweeping.here import Came
+from schedlab.sweeping.here import Came, Here
 
 GRID = {"policies": ["fifo", "rr=round_robin"], "workload": "hackbench", "machine": ["osdl-1"]}
 GRID |= {"vary": {"groups": (1, 2), "rr.slice_ns": ("1ms", "2ms")}, "repeat": 3}
@@ -116,6 +121,26 @@ def test_what_was_interrupted_as_it_was_kept_is_kept(store, monkeypatch):
     monkeypatch.setattr(loop.Locks, "release", once)
     sweep(store, Engine())
     assert interrupted
+    assert sweep(store, Engine()).nr_done == NR_PLACES
+
+
+def test_all_but_a_run_that_does_not_repeat_is_kept(store):
+    class Contradicted(Engine):
+        """Another process makes the third of its runs meanwhile, which gives another digest."""
+
+        def begin(self, cell):
+            super().begin(cell)
+            if len(self.begun) == 3:
+                of = {"status": "completed", "error": None, "makespan_ns": 1, "digest": "another"}
+                with Store(store) as opened:
+                    opened.add(record(cell, Outcome(of), None))
+
+    engine = Contradicted()
+    with pytest.raises(DigestMismatch):
+        sweep(store, engine)
+    with Store(store) as kept:
+        found = [row["result_digest"] for row in kept.kept()]
+    assert sorted(found) == sorted(["another", *map(str, engine.begun[:2] + engine.begun[3:])])
     assert sweep(store, Engine()).nr_done == NR_PLACES
 
 
@@ -245,6 +270,25 @@ def test_another_process_that_has_a_lock_is_waited_for(store, monkeypatch):
     assert made.nr_done == NR_PLACES
 
 
+def test_a_limit_is_of_the_run_and_not_of_the_start_of_its_process():
+    asked = GRID | {"vary": {"loops": (1, 99_999)}, "repeat": 1, "policies": ["fifo"]}
+    short, long = Grid(definition.build(asked))
+    with contextlib.closing(Here(1, limit_s=0.3)) as here:
+        here.begin(short)
+        process = here._crew._workers[0].process
+        os.kill(process.pid, signal.SIGSTOP)
+        for _ in range(4):
+            assert here.wait() == [], "two seconds"
+        os.kill(process.pid, signal.SIGCONT)
+        while not (came := here.wait()):
+            pass
+        assert (came[0].outcome.result["status"], came[0].why) == ("completed", "")
+        here.begin(long)
+        while not (came := here.wait()):
+            pass
+    assert came[0].why == "took longer than 0.3 s and was ended"
+
+
 @pytest.fixture
 def file(tmp_path):
     (tmp_path / "asked.toml").write_text(TOML)
@@ -272,6 +316,16 @@ def test_a_sweep_is_reported_and_exported_as_other_experiments(command, file, tm
     assert len(Path(tmp_path / "runs.csv").read_text().splitlines()) == 1 + 24
 
 
+@pytest.mark.parametrize("name", ["", "a b", "'"])
+def test_the_command_that_is_told_exports_the_sweep(command, file, tmp_path, name):
+    file.write_text(f'name = "{name}"\n' + TOML)
+    done = command("sweep", file, "--store", "x y.db")
+    told = done.stderr.splitlines()[-1].removeprefix("their numbers: schedlab ")
+    again = command(*shlex.split(told))
+    assert again.returncode == 0, again.stderr
+    assert "24 runs" in again.stderr
+
+
 def test_what_a_sweep_cannot_do_is_said(command, file):
     file.write_text(TOML.replace("machine = ", 'title = "x"\nmachin = '))
     done = command("sweep", file)
@@ -283,6 +337,10 @@ def test_what_a_sweep_cannot_do_is_said(command, file):
     file.write_text(TOML.replace("repeat = 4", "repeat = 100000").replace("[1, 2, 3]", '"1..50"'))
     done = command("sweep", file, "--limit", "soon")
     assert (done.returncode, "'soon' is not a time" in done.stderr) == (2, True)
+    for limit in ("", "500us", "999ms"):
+        done = command("sweep", file, "--limit", limit)
+        assert done.returncode == 2
+        assert f"--limit: {limit!r} is" in done.stderr
     file.write_text(TOML.replace("repeat = 4", "repeat = 100000").replace("[1, 2, 3]", '"1..60"'))
     done = command("sweep", file)
     assert done.returncode == 2

@@ -1,7 +1,7 @@
 """Goal: `schedlab tune` finds what is better, says so only where fresh seeds do, and goes on.
 
-Method: scores against closed forms; judgements on made-up costs; the real command on small
-workloads, with policies whose tunable does what is known: shorter turns, nothing, or a failure.
+Method: scores against closed forms; the real command on small workloads, with policies whose
+tunable does what is known: shorter turns, nothing, or a failure.
 """
 
 import json
@@ -13,12 +13,13 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from made_searches import costs, options
 from running import begin, wait_for
 from schedlab import catalogue
 from schedlab.errors import BadValue, SchedlabError, UnknownName
 from schedlab.store.locks import Locks
-from schedlab.tuning import answer, asked, named_set, search, verdict
-from schedlab.tuning.costs import MEASURES, costs_of, keep_of, lost, objective_of
+from schedlab.tuning import asked, named_set, search
+from schedlab.tuning.costs import costs_of, keep_of, lost, objective_of
 
 ROOT = catalogue.PACKAGE.parents[1]
 # Who sleeps is heard of sooner the shorter the turns of those who never do.
@@ -100,31 +101,30 @@ def folder(tmp_path):
     return tmp_path
 
 
-def options(**given):
-    usual = {"policy": "round_robin", "objectives": ["p99_wakeup"], "keeps": [], "only": []}
-    usual |= {"workloads": ["sleepers"], "machines": ["laptop"], "holdouts": [], "with": {}}
-    usual |= {"set": {}, "ranges": {}, "trials": 8, "repeat": 3, "seed": 1, "fresh": None}
-    return usual | given
-
-
 # ---- scores -------------------------------------------------------------------------------------
 
 
-def costs(**given):
-    return dict.fromkeys(MEASURES) | given
-
-
-def test_half_the_cost_scores_minus_log_two_times_its_weight():
-    objective = objective_of("0.5*makespan + 2*p99_wakeup")
-    one, base = costs(makespan=3.0, p99_wakeup=50), costs(makespan=3.0, p99_wakeup=100)
-    assert objective.score(one, base) == pytest.approx(-2 * math.log(2))
+@pytest.mark.parametrize("text", ["p99_wakeup", "30*p99_wakeup", "0.001*p99_wakeup"])
+def test_half_the_cost_scores_minus_log_two_whatever_its_weight(text):
+    objective = objective_of(text)
+    one, base = costs(p99_wakeup=50), costs(p99_wakeup=100)
+    assert objective.score(one, base) == pytest.approx(-math.log(2))
     assert objective.score(base, base) == 0
+
+
+def test_a_sum_scores_by_the_parts_that_its_weights_have_of_all():
+    one, base = costs(makespan=6.0, p99_wakeup=50), costs(makespan=3.0, p99_wakeup=100)
+    for text, score in (
+        ("makespan+p99_wakeup", 0.0),
+        ("0.5*makespan + 2*p99_wakeup", -0.6 * math.log(2)),
+    ):
+        assert objective_of(text).score(one, base) == pytest.approx(score)
 
 
 def test_what_the_defaults_have_nothing_of_counts_as_unchanged():
     objective = objective_of("makespan+missed_deadlines")
     one, base = costs(makespan=6.0, missed_deadlines=0.5), costs(makespan=3.0)
-    assert objective.score(one, base) == pytest.approx(math.log(2))
+    assert objective.score(one, base) == pytest.approx(math.log(2) / 2)
     assert not objective_of("missed_deadlines").has_part_in(base)
     assert lost(objective.weights, one, base) == []
     assert lost(objective.weights, base, one) == ["missed_deadlines"]
@@ -152,8 +152,11 @@ def test_a_bound_is_exceeded_by_what_is_beyond_it():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "+", "makespan+", "-1*makespan", "0*makespan", "makespan+makespan", "2*"]
-)
+    "text",
+    ["", "+", "makespan+", "-1*makespan", "0*makespan", "makespan+makespan", "2*",
+             "5000000*makespan", f"1{400 * '0'}*makespan", "0*makespan+0*p99_wakeup",
+             "1000000*makespan+0.0001*p99_wakeup"],
+)  # fmt: skip
 def test_what_is_no_objective_is_refused(text):
     with pytest.raises((BadValue, UnknownName), match="--objective"):
         objective_of(text)
@@ -232,6 +235,16 @@ def test_wrong_input_names_the_value_and_a_way_out(given, message):
     assert "--on vm" not in (error.value.hint or "")
 
 
+def test_a_workload_that_judges_is_not_one_that_was_searched_on(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    shutil.copy("nap.toml", "copy.toml")
+    for same in (str(folder / "nap.toml"), "../" + folder.name + "/nap.toml", "./copy.toml"):
+        with pytest.raises(BadValue, match=r"is the same as '\./nap\.toml'") as error:
+            asked.build(options(workloads=["./nap.toml"], holdouts=[same]))
+        assert error.value.hint == "leave out one"
+    asked.build(options(workloads=["./nap.toml"], holdouts=["./long_nap.toml"]))
+
+
 def test_seeds_of_search_and_judgement_are_never_the_same():
     assert asked.REPEATS_MAX < asked.FRESH_AFTER
 
@@ -241,94 +254,6 @@ def test_a_missing_optimiser_is_told_with_a_way_out(monkeypatch):
     with pytest.raises(SchedlabError, match="Optuna, which is not installed") as error:
         search.load_optuna()
     assert "schedlab[tune]" in error.value.hint
-
-
-# ---- judgements on made-up costs ----------------------------------------------------------------
-
-TRIAL = answer.Trial(3, {"slice_ns": 1}, answer.DONE, (-0.5,))
-
-
-def scenario(name, group, factor, measure="p99_wakeup", **others):
-    """Twelve seeds whose costs differ widely, and of the tuned are `factor` times those, nearly."""
-    base = [costs(**{measure: 100.0 * 1.5**seed}) for seed in range(12)]
-    tuned = [
-        costs(**{measure: one[measure] * factor * (1 + 0.01 * (seed % 3 - 1))})
-        for seed, one in enumerate(base)
-    ]
-    for one, of in zip(base, tuned, strict=True):
-        for other, times in others.items():
-            one[other], of[other] = 7.0, 7.0 * times
-    return verdict.Scenario(name, group, {verdict.BASE: base, verdict.TUNED: tuned})
-
-
-def judged(*scenarios, **given):
-    tuning = asked.build(options(**given))
-    [found] = verdict.judged_by(tuning, {verdict.TUNED: TRIAL}, scenarios)
-    return found
-
-
-def test_seeds_are_pairs_so_that_chance_which_both_met_hides_nothing():
-    found = judged(scenario("a", answer.SEARCHED, 0.9))
-    [row] = found.rows
-    assert found.is_better and row.word == answer.BETTER
-    assert 0.88 < row.ratio.low < row.ratio.ratio < row.ratio.high < 0.92
-
-
-def test_what_is_better_only_where_it_was_searched_is_not_called_better():
-    found = judged(scenario("a", answer.SEARCHED, 0.5), scenario("b", answer.HELD_OUT, 1.2))
-    assert [row.word for row in found.rows] == [answer.BETTER, answer.WORSE]
-    assert "became worse elsewhere" in found.why
-
-
-@pytest.mark.parametrize("group", [answer.SEARCHED, answer.HELD_OUT])
-def test_what_is_worse_in_one_scenario_of_many_is_not_called_better(group):
-    found = judged(
-        scenario("a", answer.SEARCHED, 0.5), scenario("b", group, 0.2), scenario("c", group, 3.0)
-    )
-    assert [row.word for row in found.rows if row.is_whole][-1] == answer.BETTER
-    assert found.why == "not better everywhere: p99_wakeup became worse in c"
-
-
-def test_a_gain_too_small_for_a_word_is_none():
-    assert judged(scenario("a", answer.SEARCHED, 0.997)).why == "no better on fresh seeds"
-
-
-def test_a_bound_must_be_shown_to_be_kept():
-    kept = judged(scenario("a", answer.SEARCHED, 0.5, throughput=1.01), keeps=["throughput=2%"])
-    assert kept.is_better and kept.rows[-1].word == answer.KEPT
-    broken = judged(scenario("a", answer.SEARCHED, 0.5, throughput=1.03), keeps=["throughput=2%"])
-    assert broken.why == "not shown to keep throughput=2%"
-
-
-def test_worse_in_another_objective_is_a_trade():
-    found = judged(
-        scenario("a", answer.SEARCHED, 0.5, makespan=1.2), objectives=["p99_wakeup", "makespan"]
-    )
-    assert found.why == "a trade: makespan became worse"
-
-
-def test_a_run_that_failed_cannot_be_better():
-    broken = scenario("a", answer.SEARCHED, 0.5)
-    broken.failed[verdict.TUNED] = "it stalled"
-    assert "it stalled" in judged(broken).why
-
-
-def test_who_answers_nobody_any_more_has_failed():
-    silent = scenario("a", answer.SEARCHED, 0.5, p99_response=1.0)
-    silent.costs[verdict.TUNED][4]["p99_response"] = None
-    found = judged(silent, objectives=["p99_wakeup+p99_response"])
-    assert found.why == "a run has nothing of p99_response any more (a)" and not found.rows
-    assert not judged(silent, keeps=["p99_response=2%"]).is_better
-    assert judged(silent).is_better
-
-
-def test_a_bound_is_judged_by_the_seeds_that_have_anything_of_it():
-    patchy = scenario("a", answer.SEARCHED, 0.5, p99_response=1.5)
-    for of in patchy.costs.values():
-        of[0]["p99_response"] = None
-    found = judged(patchy, keeps=["p99_response=2%"])
-    assert found.why == "not shown to keep p99_response=2%"
-    assert found.rows[-1].ratio.ratio == pytest.approx(1.5)
 
 
 # ---- the command --------------------------------------------------------------------------------
@@ -409,7 +334,8 @@ def test_trials_that_answer_nobody_have_failed(command, measures):
     found = json.loads(done.stdout)
     silent = [one for one in found["trials"] if "nothing of p99_response" in one["why"]]
     assert silent and all(one["state"] == "failed" for one in silent)
-    assert found["verdict"] == "no better"
+    judged = {one["trial"] for one in found["candidates"]}
+    assert judged.isdisjoint(one["number"] for one in silent)
 
 
 def test_several_objectives_give_a_front_of_which_none_beats_another(folder, command):
@@ -478,6 +404,25 @@ def test_a_search_waits_for_the_same_one_of_another_process(folder, command, env
     assert process.returncode == 0
 
 
+def test_scores_are_those_of_the_runs_and_never_those_of_the_record(folder, command):
+    """Another version may have meant something else by a measure."""
+    words = [*WORDS, "--json", "--only", "turn_ns", "--trials", "12"]
+    first = json.loads(command(*words).stdout)
+    record = folder / "schedlab.db.tuning.log"
+    lines = record.read_text().splitlines(keepends=True)
+    # The tenth trial, of the lines that have one each.
+    at = [n for n, line in enumerate(lines) if line.startswith('{"op_code":4')][9]
+    lines[at] = re.sub(r'"scores":\[\[\[[^]]*\]', '"scores":[[[-9.0]', lines[at])
+    lines[at] = re.sub(r'"value":[^,]*', '"value":-9.0', lines[at])
+    record.write_text("".join(lines))
+    again = json.loads(command(*words).stdout)
+    assert again["runs_made"] == 0 and again["trials"] == first["trials"]
+    # The record has them as they are, and then is left alone.
+    assert record.read_text().count('"op_code":4,') == 24
+    assert command(*words).returncode == 0
+    assert record.read_text().count('"op_code":4,') == 24
+
+
 def test_a_record_that_is_damaged_is_told_with_a_way_out(folder, command):
     (folder / "schedlab.db.tuning.log").write_text("{not json\n{}\n")
     done = command(*WORDS, "--only", "turn_ns", "--trials", "2")
@@ -532,10 +477,31 @@ def test_sets_that_are_added_at_once_are_all_kept(folder):
 @pytest.mark.parametrize("name", ["", "kernel", "a b", "-x", "é"])
 def test_a_name_that_no_set_can_have_is_refused_before_the_search(folder, name):
     with pytest.raises(BadValue, match="--name"):
-        named_set.refuse_unfit(folder / "turns.sets.toml", name)
+        named_set.refuse_unfit(folder / "turns.sets.toml", name, folder / "s.db")
 
 
 def test_sets_of_another_policy_are_left_alone(folder):
     shutil.copy(ROOT / "policies" / "cfs_gavl.sets.toml", folder)
     with pytest.raises(SchedlabError, match="those of another policy"):
-        named_set.refuse_unfit(folder / "cfs_gavl.sets.toml", "tuned")
+        named_set.refuse_unfit(folder / "cfs_gavl.sets.toml", "tuned", folder / "s.db")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--report", "a.toml", "--write", "./a.toml"], "is the file that the set is written to"),
+        (["--report", "turns.sets.toml"], "is the file that the set is written to"),
+        (
+            ["--write", "x.toml", "--store", "x.toml"],
+            "set x.toml would take the place of the store",
+        ),
+        (["--write", "no/x.toml"], "set no/x.toml: there is no directory"),
+    ],
+)
+def test_no_file_takes_the_place_of_another_which_is_told_before_the_search(
+    folder, command, words, said
+):
+    done = command(*WORDS, *words)
+    assert done.returncode == 2 and said in done.stderr
+    assert "hint: name another file" in done.stderr
+    assert not list(folder.glob("*.db*")) and not list(folder.glob("*.sets.toml"))

@@ -40,7 +40,7 @@ fn measure(source: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
     run(Command::new("clang-19").args(bpf).args(same).args([&built, source]))?;
     let object = Object::read(&std::fs::read(built)?)?;
     let bytes = object.data.iter().map(|data| data.len + 16).sum();
-    let mut memory = Memory::new(0, bytes);
+    let mut memory = Memory::new(0, bytes).expect("addresses");
     let added = object.data.iter().map(|data| memory.add_writable(data.len, 16));
     let data = added.collect::<Result<_, _>>()?;
     let addresses = Addresses { data, ..Addresses::default() };

@@ -11,7 +11,7 @@
 mod free;
 
 use crate::instruction::{ARENA_UPPER, Size};
-use crate::mapping::mapped;
+use crate::mapping::{COPIED, NoAddresses, mapped};
 use free::Free;
 use memmap2::MmapMut;
 use std::ops::Range;
@@ -61,7 +61,8 @@ pub enum Reserved {
 
 impl Clone for Arena {
     fn clone(&self) -> Arena {
-        let (mut bytes, mut there) = (mapped(BYTES_ADDRESSED as usize), mapped(PAGES_ADDRESSED));
+        let [mut bytes, mut there] =
+            [BYTES_ADDRESSED as usize, PAGES_ADDRESSED].map(|len| mapped(len).expect(COPIED));
         for page in self.pages_there() {
             there[page.start >> PAGE_BITS] = 1;
             bytes[page.clone()].copy_from_slice(&self.bytes[page]);
@@ -81,15 +82,19 @@ impl PartialEq for Arena {
 
 impl Arena {
     /// One of so many pages, none of which is there, at an address of user space; 0 for any.
-    pub fn new(user_begin: u64, pages: u32) -> Arena {
-        Arena {
-            bytes: mapped(BYTES_ADDRESSED as usize),
-            there: mapped(PAGES_ADDRESSED),
+    ///
+    /// # Errors
+    ///
+    /// [`NoAddresses`] if this process may not have as many as an arena takes.
+    pub fn new(user_begin: u64, pages: u32) -> Result<Arena, NoAddresses> {
+        Ok(Arena {
+            bytes: mapped(BYTES_ADDRESSED as usize)?,
+            there: mapped(PAGES_ADDRESSED)?,
             nr_there: 0,
             user_begin: if user_begin == 0 { USER_BEGIN } else { user_begin },
             pages,
             free: Free::new(pages),
-        }
+        })
     }
 
     /// Where user space has its first page.

@@ -21,6 +21,8 @@ impl Register {
     pub const FIRST: Register = Register(1);
     /// A call's second argument.
     pub const SECOND: Register = Register(2);
+    /// The third argument.
+    pub const THIRD: Register = Register(3);
     /// The end of the frame, which no instruction may write.
     pub const FRAME: Register = Register(10);
 

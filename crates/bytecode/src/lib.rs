@@ -40,6 +40,7 @@ pub use instruction::{
 };
 pub use kernel_names::{kernel_call_name, kernel_calls, map_kind_name};
 pub use link::{Addresses, World};
+pub use mapping::NoAddresses;
 pub use maps::{
     KEY_BYTES_MAX, Key, LOCKS_MAX, MapView, Maps, STORAGES_BEGIN, TimerCall, UnknownMap, arena_of,
     array_token, errno, kind, tokens,

@@ -5,7 +5,7 @@
 //! whether a field or function exists, is no way. That needs constants to be followed through
 //! registers, and no more.
 
-use std::collections::{BTreeMap, btree_map};
+use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::iter::Peekable;
 
 use crate::btf::{Type, essential_name};
@@ -119,20 +119,67 @@ impl Program {
         link.program.lines = link.lines.into_iter().collect();
         Ok(link.program)
     }
+}
 
-    /// Whether any of its code refers to an arena, by itself or by variables there. As a kernel
-    /// counts it, code that is never reached does so, too.
-    pub fn uses_arena(&self, object: &Object) -> bool {
-        let is_of_arena = |reference: &Reference| match *reference {
-            Reference::Map(map) => object.maps[map].kind == kind::ARENA,
-            Reference::Data { section, .. } => object.data[section].is_of_arena(),
-            _ => false,
-        };
-        self.functions.iter().map(|linked| &object.functions[linked.function]).any(|of| {
-            let slots = of.first..of.first + of.slots;
-            object.code[of.code].references.range(slots).any(|(_, found)| is_of_arena(found))
-        })
+impl Object {
+    /// Whether one of these functions, or of those that they lead to, refers to an arena, by itself
+    /// or by variables there. As a kernel counts it, code that is never reached does so, too.
+    pub fn uses_arena(&self, roots: impl IntoIterator<Item = usize>) -> bool {
+        let mut found: BTreeSet<usize> = roots.into_iter().collect();
+        let mut next: Vec<usize> = found.iter().copied().collect();
+        while let Some(function) = next.pop() {
+            let of = &self.functions[function];
+            let (slots, references) =
+                (of.first..of.first + of.slots, &self.code[of.code].references);
+            if references.range(slots.clone()).any(|(_, found)| self.is_of_arena(found)) {
+                return true;
+            }
+            let leads_to = slots.filter_map(|slot| self.leads_to(function, slot));
+            next.extend(leads_to.filter(|&callee| found.insert(callee)));
+        }
+        false
     }
+
+    fn is_of_arena(&self, reference: &Reference) -> bool {
+        match *reference {
+            Reference::Map(map) => self.maps[map].kind == kind::ARENA,
+            Reference::Data { section, .. } => self.data[section].is_of_arena(),
+            _ => false,
+        }
+    }
+
+    /// The function that an instruction calls, or of which it takes the address.
+    fn leads_to(&self, function: usize, slot: u32) -> Option<usize> {
+        let code = &self.code[self.functions[function].code];
+        match Instruction::decode(&code.bytes[slot as usize * SLOT_BYTES..]).ok()? {
+            Instruction::Call(Callee::Function(distance)) => {
+                self.function_from(function, slot, call_bytes(distance))
+            }
+            Instruction::LoadWide { low, .. } if code.references.contains_key(&slot) => {
+                self.function_from(function, slot, low.into())
+            }
+            _ => None,
+        }
+    }
+
+    /// The function that begins so many bytes behind what an instruction refers to, or behind
+    /// itself if it refers to nothing.
+    fn function_from(&self, function: usize, slot: u32, bytes: i64) -> Option<usize> {
+        let own = self.functions[function].code;
+        let (code, from) = match self.code[own].references.get(&slot) {
+            Some(&Reference::Code { code, offset }) => (code, offset),
+            None => (own, u64::from(slot) * SLOT_BYTES as u64),
+            Some(_) => return None,
+        };
+        let offset = from.checked_add_signed(bytes)?;
+        let slot = u32::try_from(offset / SLOT_BYTES as u64).ok()?;
+        offset.is_multiple_of(SLOT_BYTES as u64).then(|| self.function_at(code, slot))?
+    }
+}
+
+/// How far a call leads, which is counted from the next slot.
+fn call_bytes(distance: i32) -> i64 {
+    (i64::from(distance) + 1) * SLOT_BYTES as i64
 }
 
 /// Which function catches exceptions of which, by their names. Source: Linux,
@@ -333,9 +380,8 @@ impl Link<'_> {
             Some(Reference::Map(map)) => {
                 self.addresses.maps.get(map).copied().ok_or_else(|| refused(self))
             }
-            Some(Reference::Code { code, offset }) => {
-                let target = offset.checked_add_signed(low.into());
-                let function = target.and_then(|target| self.function_at(code, target));
+            Some(Reference::Code { .. }) => {
+                let function = self.object.function_from(of, slot, low.into());
                 let function =
                     function.ok_or_else(|| LinkError::Callee { place: self.place(of, slot) })?;
                 Ok(FUNCTIONS_BEGIN + self.number(function) as u64)
@@ -358,11 +404,6 @@ impl Link<'_> {
                 Ok(if wanted.configuration { self.world.zero } else { 0 })
             }
         }
-    }
-
-    fn function_at(&self, code: usize, offset: u64) -> Option<usize> {
-        let slot = u32::try_from(offset / SLOT_BYTES as u64).ok()?;
-        offset.is_multiple_of(SLOT_BYTES as u64).then(|| self.object.function_at(code, slot))?
     }
 
     fn call(
@@ -394,15 +435,8 @@ impl Link<'_> {
                     }
                 }
             }
-            (Callee::Function(distance), reference) => {
-                let (code, from) = match reference {
-                    Some(Reference::Code { code, offset }) => (code, offset),
-                    None => (self.object.functions[of].code, u64::from(slot) * SLOT_BYTES as u64),
-                    _ => return Err(LinkError::Callee { place: place() }),
-                };
-                let bytes = (i64::from(distance) + 1) * SLOT_BYTES as i64;
-                let target = from.checked_add_signed(bytes);
-                let function = target.and_then(|target| self.function_at(code, target));
+            (Callee::Function(distance), _) => {
+                let function = self.object.function_from(of, slot, call_bytes(distance));
                 let function = function.ok_or_else(|| LinkError::Callee { place: place() })?;
                 Ok(Instruction::Call(Callee::Function(self.number(function) as i32)))
             }

@@ -1,18 +1,29 @@
 //! Memory of this process that never moves.
 
 use memmap2::{MmapMut, MmapOptions, UncheckedAdvice};
+use std::io;
 
 /// Bytes of the largest pages that kernels have: a multiple of those of all others.
 const PAGE_BYTES_MAX: usize = 1 << 16;
+/// What copies of a memory, which only tests make, cannot do without.
+pub(crate) const COPIED: &str = "addresses for a copy of a memory";
+
+/// This process may not have as many addresses as a memory takes.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "a simulation's memory takes {} MiB of addresses, which this process may not have: {source}\n\
+     hint: raise its limit (`ulimit -v`), or let fewer run at once",
+    bytes >> 20
+)]
+pub struct NoAddresses {
+    bytes: usize,
+    source: io::Error,
+}
 
 /// So many bytes of 0, which cost nothing but addresses until they are touched.
-///
-/// # Panics
-///
-/// If this process may not have as many addresses.
-pub(crate) fn mapped(bytes: usize) -> MmapMut {
+pub(crate) fn mapped(bytes: usize) -> Result<MmapMut, NoAddresses> {
     let mapped = MmapOptions::new().len(bytes).no_reserve_swap().map_anon();
-    mapped.expect("addresses for a memory")
+    mapped.map_err(|source| NoAddresses { bytes, source })
 }
 
 /// Makes all bytes from one on 0 again. Whole pages go back to the kernel, so that this costs what

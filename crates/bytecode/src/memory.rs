@@ -6,7 +6,7 @@
 
 use crate::arena::Arena;
 use crate::instruction::Size;
-use crate::mapping::{clear_from, mapped};
+use crate::mapping::{COPIED, NoAddresses, clear_from, mapped};
 use memmap2::MmapMut;
 
 /// The first address. What lies below is NULL and all that a field's offset can make of it.
@@ -61,7 +61,7 @@ pub struct Full {
 
 impl Clone for Memory {
     fn clone(&self) -> Memory {
-        let mut bytes = mapped(self.bytes.len());
+        let mut bytes = mapped(self.bytes.len()).expect(COPIED);
         bytes.copy_from_slice(&self.bytes);
         Memory { bytes, arena: self.arena.clone(), ..*self }
     }
@@ -80,14 +80,14 @@ impl Memory {
     /// Memory of this many bytes that can only be read, and that can be written too, besides the
     /// frames of functions. All are 0. Bytes that are never touched cost nothing.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// If this process may not have as many addresses.
-    pub fn new(read_only: usize, writable: usize) -> Memory {
+    /// [`NoAddresses`] if this process may not have as many.
+    pub fn new(read_only: usize, writable: usize) -> Result<Memory, NoAddresses> {
         let frames = (FRAME_BYTES * FRAMES_MAX) as usize;
         let read_only = read_only.next_multiple_of(16);
-        let bytes = mapped(read_only + frames + writable);
-        Memory { bytes, writable: read_only, taken: [0, read_only + frames], arena: None }
+        let bytes = mapped(read_only + frames + writable)?;
+        Ok(Memory { bytes, writable: read_only, taken: [0, read_only + frames], arena: None })
     }
 
     /// How large its parts are.

@@ -175,6 +175,9 @@ pub enum Shortcut {
     /// The next item of the walk whose number, the first being 1, is at the first argument. If
     /// there is none, the call is made.
     NextItem(Walks),
+    /// `bpf_iter_num_new` of a pair of numbers at the first argument: what comes before the second
+    /// one, and the third, which is the end. The call is made for a range that is longer than this.
+    BeginNumbers(u32),
     /// `bpf_iter_num_next` of a pair of numbers, the present one and the end, at the first
     /// argument. At the end the call is made.
     NextNumber,
@@ -203,6 +206,7 @@ impl Shortcut {
             | Shortcut::Lock(_)
             | Shortcut::Unlock(_) => 1..2,
             Shortcut::Cell { .. } | Shortcut::Element | Shortcut::Bit(_) => 1..3,
+            Shortcut::BeginNumbers(_) => 1..4,
         }
     }
 }
@@ -223,6 +227,8 @@ pub enum Holding {
     Links,
     /// What it gives, unless 0, is of a list or tree, and may be used as long as the lock is held.
     Lends,
+    /// Asks about a list or tree, which whoever holds a lock may do.
+    Asks,
     /// Begins the iterator at its first argument.
     Begins,
     /// Needs an iterator there that was begun.
@@ -242,8 +248,8 @@ impl Holding {
     /// kernel/bpf/verifier.c, `kfunc_spin_allowed`, which says so of iterators over numbers, of
     /// lists and trees, and of arenas.
     pub(crate) fn is_allowed_with_lock(self) -> bool {
-        use Holding::{Begins, Ends, GivesLinked, Goes, Lends, Links, Pages, Unlocks};
-        matches!(self, Unlocks | Begins | Goes | Ends | GivesLinked | Links | Lends | Pages)
+        use Holding::{Asks, Begins, Ends, GivesLinked, Goes, Lends, Links, Pages, Unlocks};
+        matches!(self, Unlocks | Begins | Goes | Ends | GivesLinked | Links | Lends | Asks | Pages)
     }
 }
 

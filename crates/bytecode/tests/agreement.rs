@@ -129,7 +129,7 @@ fn elements(memory: &Memory) -> Elements {
 }
 
 /// Calls by the numbers of their helpers, with what code does for them.
-fn shortcuts() -> [(i32, Shortcut); 11] {
+fn shortcuts() -> [(i32, Shortcut); 12] {
     let (size, signed) = (Size::Word, true);
     let walks = Walks {
         begin: WALKS,
@@ -151,6 +151,7 @@ fn shortcuts() -> [(i32, Shortcut); 11] {
         (28, Shortcut::NextNumber),
         (29, Shortcut::Lock(LOCKS)),
         (30, Shortcut::Unlock(LOCKS)),
+        (31, Shortcut::BeginNumbers(4)),
     ]
 }
 
@@ -221,6 +222,7 @@ fn looked_up(run: &mut Run<'_, Asked>, shortcut: Shortcut, given: [u64; 5]) -> O
             let number = number.checked_sub(1).filter(|&number| number < walks.count.into())?;
             next_item(run, walks, walks.begin + number * u64::from(walks.bytes))
         }
+        Shortcut::BeginNumbers(most) => begin_numbers(run, most.into(), given),
         Shortcut::NextNumber => {
             let at = given[0];
             let is_own = at.is_multiple_of(4) && memory.is_writable(at, 8);
@@ -248,6 +250,18 @@ fn looked_up(run: &mut Run<'_, Asked>, shortcut: Shortcut, given: [u64; 5]) -> O
             Some(0)
         }
     }
+}
+
+fn begin_numbers(run: &mut Run<'_, Asked>, most: i64, given: [u64; 5]) -> Option<u64> {
+    let [at, first, end, ..] = given;
+    let count = i64::from(end as i32) - i64::from(first as i32);
+    let is_own = at.is_multiple_of(4) && run.memory().is_writable(at, 8);
+    if !is_own || !(0..=most).contains(&count) {
+        return None;
+    }
+    run.store(at, Size::Word, first.wrapping_sub(1))?;
+    run.store(at + 4, Size::Word, end)?;
+    Some(0)
 }
 
 /// Where the lock is whose word is at an address, the time, and who takes locks.
@@ -374,7 +388,13 @@ fn asked(numbers: &mut Numbers) -> Vec<[u8; 8]> {
         1 => all.extend(load_wide(2, row)),
         _ => {}
     }
-    let helper = numbers.of(&[20, 21, 22, 23, 24, 25, 25, 25, 25, 26, 27, 28, 28, 29, 29, 30]);
+    let helper =
+        numbers.of(&[20, 21, 22, 23, 24, 25, 25, 25, 25, 26, 27, 28, 28, 29, 29, 30, 31, 31]);
+    if helper == 31 && numbers.one_in(2) {
+        let first = numbers.of(&[0, -3, 7, i32::MIN, i32::MAX]);
+        all.push(slot(0xb7, 2, 0, 0, first));
+        all.push(slot(0xb7, 3, 0, 0, first.wrapping_add(numbers.of(&[-1, 0, 1, 4, 5]))));
+    }
     all.push(slot(0x85, 0, 0, 0, helper));
     if numbers.one_in(2) {
         // What it gave is used, mostly after a look whether it gave anything.
@@ -490,7 +510,7 @@ fn a_function_keeps_what_one_changes_that_is_called_by_what_it_calls() {
             vec![call(2), exit],
             vec![set(register, 2), set(0, 3), exit],
         ]);
-        let memory = Memory::new(READ_ONLY_BYTES, WRITABLE_BYTES);
+        let memory = Memory::new(READ_ONLY_BYTES, WRITABLE_BYTES).expect("addresses");
         let program =
             Program::link(&object, &[0], &world(), &Addresses::default()).expect("a sound program");
         for translated in [false, true] {
@@ -502,14 +522,14 @@ fn a_function_keeps_what_one_changes_that_is_called_by_what_it_calls() {
 
 #[test]
 fn a_memory_without_room_for_displacements_is_not_translated() {
-    let memory = Memory::new(READ_ONLY_BYTES, WRITABLE_BYTES);
+    let memory = Memory::new(READ_ONLY_BYTES, WRITABLE_BYTES).expect("addresses");
     let sound = |seed| {
         let object = object(&mut Numbers(seed), &memory);
         Program::link(&object, &[0], &world(), &Addresses::default()).ok()
     };
     let program = (0..).find_map(sound).expect("a sound program");
     // Nothing of it is touched, so that it takes no room.
-    let large = Memory::new(i32::MAX as usize - 4096, 0);
+    let large = Memory::new(i32::MAX as usize - 4096, 0).expect("addresses");
     let translates = |memory| Machine::new(program.clone(), Box::new(memory), 1).translate();
     assert!(!translates(large));
     assert!(translates(memory));
@@ -536,7 +556,7 @@ fn random_programs_do_the_same_translated() {
     let (mut sound, mut exits) = (0, 0);
     for seed in 0..programs {
         let mut numbers = Numbers(seed);
-        let mut memory = Memory::new(READ_ONLY_BYTES, WRITABLE_BYTES);
+        let mut memory = Memory::new(READ_ONLY_BYTES, WRITABLE_BYTES).expect("addresses");
         for at in 0..READ_ONLY_BYTES as u64 / 8 {
             let address = bytecode::MEMORY_BEGIN + 8 * at;
             memory.store(address, Size::Double, numbers.wide());

@@ -8,7 +8,7 @@ use crate::support::world;
 
 /// An arena of two pages, of which the first is there, for user space and for programs.
 pub fn arena() -> Arena {
-    let mut arena = Arena::new(ARENA_BEGIN, 2);
+    let mut arena = Arena::new(ARENA_BEGIN, 2).expect("addresses");
     assert_eq!(arena.allocate(ARENA_BEGIN, 1), ARENA_BEGIN);
     arena
 }
@@ -55,7 +55,7 @@ const NINE: [u8; 8] = slot(0xb7, 3, 0, 0, 9);
 /// What a function of these instructions gives, whose R1 is an address for user space.
 fn answer(address: u64, instructions: &[[u8; 8]]) -> u64 {
     let code = [&load_wide(1, address)[..], &[CAST, NINE], instructions, &[EXIT]].concat();
-    let mut memory = Memory::new(64, 64);
+    let mut memory = Memory::new(64, 64).expect("addresses");
     memory.set_arena(Some(arena()));
     let user_upper = Some((ARENA_BEGIN >> 32) as u32);
     let addresses = Addresses { user_upper, ..Addresses::default() };
@@ -113,7 +113,7 @@ fn loads_and_stores_with_an_order_are_loads_and_stores() {
 #[test]
 fn pages_are_taken_where_they_fit_best_and_given_back_as_zeros() {
     let at = |page: u64| ARENA_BEGIN + page * PAGE;
-    let mut arena = Arena::new(ARENA_BEGIN, 16);
+    let mut arena = Arena::new(ARENA_BEGIN, 16).expect("addresses");
     assert_eq!(arena.allocate(at(4), 2), at(4));
     assert_eq!(arena.allocate(at(9), 1), at(9));
     // Free are 0 to 3, 6 to 8, 10 to 15.
@@ -131,7 +131,7 @@ fn pages_are_taken_where_they_fit_best_and_given_back_as_zeros() {
     assert_eq!(arena.give_back(at(15), 9), 1);
     assert_eq!(arena.place(PAGE as usize + 1, &[1]), None);
     assert_eq!(arena.place(PAGE as usize, &[1; 8]), Some(at(15)));
-    let mut huge = Arena::new(0, 1 << 20);
+    let mut huge = Arena::new(0, 1 << 20).expect("addresses");
     assert_eq!(huge.allocate(0, (1 << 18) + 1), 0);
     assert_ne!(huge.allocate(0, 1 << 18), 0);
     assert_eq!(huge.allocate(0, 1), 0);

@@ -41,7 +41,8 @@ pub struct LoaderArray {
 
 impl Policy {
     /// Reads the object at `path`, whose name ends in `.bpf.o`, or that the loader's file at `path`
-    /// names. Tunables have the comments of the source beside the object, if there is one.
+    /// names. Where no loader's file stands beside an object, one that lies behind it in its file
+    /// counts. Tunables have the comments of the source beside the object, if there is one.
     ///
     /// # Errors
     ///
@@ -60,7 +61,14 @@ impl Policy {
                 let object = loader.object_for(path, name)?;
                 Policy::of_object(name, &object)?.with_loader(name, path, loader, None)
             }
-            None => Policy::of_object(name, path),
+            None => {
+                let policy = Policy::of_object(name, path)?;
+                let file = fs::read(path).map_err(|cause| io_error("read", path, cause))?;
+                match Loader::behind(&file)? {
+                    Some(loader) => policy.guided_by(loader),
+                    None => Ok(policy),
+                }
+            }
         }
     }
 
@@ -92,9 +100,14 @@ impl Policy {
             }
         }
         (self.name, self.source) = (name.to_owned(), source.to_owned());
+        self.guided_by(loader)
+    }
+
+    /// The same, with a loader's file that settles some of its tunables.
+    fn guided_by(mut self, loader: Loader) -> Result<Policy, PolicyError> {
         let object = self.object.clone();
         self.tunables.retain_mut(|tunable| loader.leaves(tunable, &object));
-        self.sets = sets::read(source, name, &self.tunables)?;
+        self.sets = sets::read(&self.source, &self.name, &self.tunables)?;
         self.loader = Some(loader);
         Ok(self)
     }

@@ -271,6 +271,10 @@ fn what_cannot_be_is_refused_by_its_name() {
         ("[variables]\n\"places[0].bit\" = 1", "bit is a bit field"),
         ("[variables]\nmotto = \"longer\"", "has more than 5 bytes"),
         ("[variables]\ncounts = \"cpu_of_cup\"", "is no list"),
+        (
+            "[variables]\ncounts = { each = 65537, value = 1 }",
+            "counts: each = 65537 is no number from 0 to 65536, how often a list may have one",
+        ),
         ("[lengths]\nnr_calls = 4", "nr_calls is not an array at the end of section .bss"),
         ("[lengths]\ngrown = 0", "grown cannot have 0 elements"),
         ("[maps.tabel]", "there is no map tabel; did you mean table?"),
@@ -318,8 +322,13 @@ fn what_a_file_repeats_has_the_same_limit() {
         |from: u32| format!("\"many[{from}:]\" = {{ each = {}, value = 1 }}\n", 65536 - from);
     let cpu = Processor { core: 0, llc: 0, node: 0, speed: 1 };
     let machine = Topology::new(vec![cpu; 4096]);
+    // As much as a scheduler of Linux has in queues.
+    let policy = policy_with(many, "[maps.rings]\ninner_maps = 16384").unwrap();
+    policy.load(&BTreeMap::new(), &[], &machine).unwrap();
+    let policy = policy_with(many, "[maps.rings]\ninner_maps = 65537").unwrap();
+    let error = policy.load(&BTreeMap::new(), &[], &machine).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("inner_maps = 65537: they hold more than 256 MiB\nhint: "), "{error}");
     for said in [
-        "[maps.rings]\ninner_maps = 3000000",
         &format!("[variables]\n{}", (0..12).map(again).collect::<String>()),
         &format!("[[call]]\nprogram = \"take\"\neach = \"cpu\"\ncontext.at = {made}"),
     ] {
@@ -347,7 +356,27 @@ fn an_object_in_the_cache_has_its_file_behind_it() {
     assert!(Loader::behind(&fs::read(&plain.object_path).unwrap()).unwrap().is_none());
     let plan = plan_behind(&file, &machine()).unwrap().unwrap();
     assert_eq!(plan.writes.iter().map(|one| &one.variable).collect::<Vec<_>>(), ["bias"]);
+    // So it is the same policy where nothing else is there.
+    let alone = workshop.path().join("alone/other.bpf.o");
+    fs::create_dir(alone.parent().unwrap()).unwrap();
+    fs::write(&alone, &file).unwrap();
+    let found = Policy::read(&alone).unwrap();
+    assert_eq!((&found.digest, found.tunables.len()), (&policy.digest, policy.tunables.len()));
+    let plan_of = |policy: &Policy| {
+        let loaded = policy.load(&BTreeMap::new(), &[], &machine()).unwrap();
+        format!("{:?} {:?}", loaded.data, loaded.writes)
+    };
+    assert_eq!(plan_of(&found), plan_of(&policy));
     fs::write(&path, "[variables]\n").unwrap();
     let error = workshop.take(&path, &headers(), &workshop.objects()).unwrap_err().to_string();
     assert!(error.contains("neither other.bpf.o nor other.bpf.c"), "{error}");
+}
+
+#[test]
+fn a_table_in_a_table_that_has_too_much_is_named_with_the_limit() {
+    let said = "[variables]\nwide = { each = 64, value = { each = 65536, value = 1 } }";
+    let policy = policy_with("u8 wide[64][65536];", said).unwrap();
+    let error = policy.load(&BTreeMap::new(), &[], &machine()).map(|_| ()).unwrap_err().to_string();
+    let named = "wide, up to wide[32][0], has more than 2097152 numbers and texts\nhint: ";
+    assert!(error.contains(named), "{error}");
 }

@@ -421,7 +421,7 @@ fn simulate_error(error: SimulateError) -> PyErr {
         | SimulateError::Object { .. }
         | SimulateError::Watch { .. } => PolicyError::new_err(message),
         SimulateError::Cpus { .. } | SimulateError::Workload(_) => ScenarioError::new_err(message),
-        SimulateError::Record(_) => NativeError::new_err(message),
+        SimulateError::Addresses(_) | SimulateError::Record(_) => NativeError::new_err(message),
     }
 }
 

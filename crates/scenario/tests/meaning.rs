@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use scenario::machine::{Distance, Machine, Release};
+use scenario::machine::{Bus, Distance, Linux, Machine, Release};
 use scenario::workload::{
     Amount, Cgroup, Change, ChangeKind, Channel, GroupFile, NO_DEADLINE_NS, Op, Quantiles, Repeat,
     Workload,
@@ -89,7 +89,20 @@ fn speeds_are_one_for_all_or_one_for_each() {
     };
     assert_eq!(two("speed_permille = 600"), [600, 600]);
     assert_eq!(two("speed_permille = [1000, 400]"), [1000, 400]);
+    assert_eq!(two("speed_permille = { value = 600, source = \"own\" }"), [600, 600]);
     assert_eq!(two(""), [1000, 1000]);
+}
+
+#[test]
+fn turbo_counts_only_where_there_is_one() {
+    let with = |more: &str| machine(|text| text.replace("\nhz = ", &format!("\n{more}hz = ")));
+    let turbo = |speeds: &str| {
+        with(&format!("turbo_permille = {{ value = {speeds}, source = \"own\" }}\n"))
+    };
+    assert_eq!(turbo("[1300, 1200, 1200]").turbo_permille, [1300, 1200, 1200]);
+    assert!(with("").turbo_permille.is_empty());
+    assert_ne!(turbo("[1300]").digest, with("").digest);
+    assert_ne!(turbo("[1300]").digest, turbo("[1300, 1200]").digest);
 }
 
 #[test]
@@ -113,6 +126,31 @@ fn a_machine_has_the_sched_ext_of_the_release_that_it_names() {
         let line = format!("\nsched_ext = \"{release}\"\nhz = ");
         assert_eq!(machine(|text| text.replace("\nhz = ", &line)).release, Some(release));
     }
+}
+
+#[test]
+fn cpus_share_buses_by_their_caches() {
+    let bus = |caches: u32, mb_per_s: u64| {
+        format!(
+            "[bus]\ncaches = {{ value = {caches}, source = \"own\" }}\n\
+             mb_per_s = {{ value = {mb_per_s}, source = \"own\" }}\n[topology]"
+        )
+    };
+    let two = |text: &str| text.replace("cores_per_cache = 4", "sockets = 5\ncores_per_cache = 2");
+    let of =
+        |caches, mb_per_s| machine(|text| two(text).replace("[topology]", &bus(caches, mb_per_s)));
+    let without = machine(two);
+    assert_eq!((without.bus, without.bus_of(0)), (None, None));
+    let machine = of(2, 30_000);
+    assert_eq!(machine.bus, Some(Bus { caches: 2, mb_per_s: 30_000 }));
+    let buses = |machine: &Machine| {
+        (0..machine.cpus.len()).map(|cpu| machine.bus_of(cpu).unwrap()).collect::<Vec<usize>>()
+    };
+    assert_eq!(buses(&machine)[..10], [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]);
+    assert_eq!(buses(&machine)[10..], buses(&machine)[..10], "second threads");
+    assert_eq!(buses(&machine.clone().with_cpus(40))[8..20], [2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4]);
+    let digests = [without, of(2, 30_000), of(3, 30_000), of(2, 30_001)].map(|m| m.digest);
+    assert_eq!(BTreeSet::from(digests).len(), 4);
 }
 
 #[test]
@@ -363,6 +401,8 @@ fn each_cost_and_each_number_of_a_machine_changes_the_digest() {
         change(&|m| m.release = Some(Release::Linux6_12)),
         change(&|m| m.release = Some(Release::Linux7_3)),
         change(&|m| m.sync_wakeups ^= true),
+        change(&|m| m.linux = Linux::named("2.6.31")),
+        change(&|m| m.linux = Linux::named("2.6.32")),
         change(&|m| m.sync_wakeups_by_policy = BTreeMap::from([("o1".to_string(), true)])),
         change(&|m| m.hz_by_policy = BTreeMap::from([("o1".to_string(), 100)])),
         change(&|m| m.cpus[3].core += 1),
@@ -484,4 +524,26 @@ fn each_field_of_a_cgroup_changes_the_digest() {
         digests.push(change(&|w| w.changes = vec![Change { at_ns: 1, what: what.clone() }]));
     }
     assert_all_differ(digests);
+}
+
+#[test]
+fn versions_of_linux_are_ordered_by_their_numbers_and_read_as_they_are_written() {
+    let named = |name: &str| Linux::named(name);
+    let versions = ["2.4", "2.6", "2.6.10", "2.6.11", "2.6.31", "3.6", "5.5", "5.6", "6.12"];
+    for pair in versions.windows(2) {
+        assert!(named(pair[0]) < named(pair[1]), "{pair:?}");
+    }
+    for version in versions {
+        assert_eq!(named(version).unwrap().to_string(), version);
+    }
+    for wrong in ["", "6", "6.", "6.12.1.1", "06.12", "+6.12", "6.12-rc1", "6.70000", "v6.12"] {
+        assert_eq!(named(wrong), None, "{wrong}");
+    }
+    let told = versions.map(named).map(|version| version.unwrap());
+    let told = told.map(|v| (v.pipe_bytes() >> 12, v.pipes_wake_one(), v.wakes_synchronously()));
+    let [page, pages] = [1, 16];
+    let old = (page, false, false);
+    let (grown, sync) = ((pages, false, false), (pages, false, true));
+    let today = (pages, true, true);
+    assert_eq!(told, [old, old, old, grown, sync, sync, sync, today, today]);
 }

@@ -1,7 +1,7 @@
 //! Goal: what is written as a file is read back as what it was. Method: random scenarios,
 //! shipped machines and workloads, there and back, compared by their digests.
 
-use scenario::machine::Release;
+use scenario::machine::{Bus, Machine, Release};
 use scenario::{
     load_machine, load_workload, machine_text, parse_machine, parse_workload, random_scenario,
     workload_text,
@@ -32,7 +32,9 @@ fn shipped_machines_come_back_as_they_were() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines");
     for entry in folder.read_dir().expect("there are machines") {
         let machine = load_machine(&entry.expect("it can be listed").path()).expect("it is sound");
-        for machine in [machine.clone(), machine.with_release(Release::Linux6_12)] {
+        let bus = Some(Bus { caches: 2, mb_per_s: 20_000 });
+        let with_bus = Machine { bus, ..machine.clone() }.with_digest();
+        for machine in [machine.clone(), with_bus, machine.with_release(Release::Linux6_12)] {
             let text = machine_text(&machine, "own").expect("it is regular");
             let read = parse_machine("copy.toml", &text).expect("it is sound");
             assert_eq!(read.digest, machine.digest, "{}", machine.name);

@@ -36,9 +36,8 @@ impl Core<'_> {
             self.tasks.seen_mut(task).nr_cpus_allowed = self.visible.width().cpus() as i32;
         }
         self.recorder.observe(self.now_ns(), Event::Created { template, task });
-        let state = self.tasks.state_mut(task);
-        state.address_space = space;
-        state.parent = parent;
+        self.tasks.join_space(task, space);
+        self.tasks.state_mut(task).parent = parent;
         // As in the kernel, there is always a parent: what nobody of the workload forked came from
         // the first CPU's idle task.
         let parent = self.visible.room.shift.show(self.tasks.address_on(0, parent));

@@ -7,6 +7,7 @@ use crate::observation::Allowed;
 use crate::place::{Place, TaskId};
 use crate::timer::Timer;
 use scenario::workload::ChangeKind;
+use std::collections::BTreeSet;
 
 /// How long a change waits for the one before it, each time that it finds that not done.
 const RETRY_NS: u64 = 100_000;
@@ -63,11 +64,14 @@ impl Kernel<'_> {
         }
     }
 
-    /// A change from outside: each task of the name that lives goes into a group.
+    /// A change from outside: each process with a task of the name that lives goes into a group.
     fn move_all(&mut self, name: &str, to: Option<u32>) {
+        let mut processes = BTreeSet::new();
         for task in self.tasks_of(name) {
-            self.core.charge(Spent::Kernel, self.core.cpus.costs().syscall_ns);
-            self.core.move_process(task, to);
+            if processes.insert(self.core.tasks.state(task).address_space) {
+                self.core.charge(Spent::Kernel, self.core.cpus.costs().syscall_ns);
+                self.core.move_process(task, to);
+            }
         }
     }
 

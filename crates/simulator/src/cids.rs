@@ -396,7 +396,7 @@ mod tests {
     #[test]
     fn a_set_says_its_cids_and_the_kernels_lie_apart() {
         assert_eq!(KernelMasks::pages(300), 8);
-        let mut arena = Arena::new(0, 12);
+        let mut arena = Arena::new(0, 12).expect("addresses");
         let masks = KernelMasks::new(&mut arena, 300).expect("room");
         let mut all = masks.of_cpus.clone();
         all.push(masks.online);

@@ -4,6 +4,7 @@
 //! the modules that are named for what they do.
 
 use crate::abi;
+use crate::buses::Buses;
 use crate::cpu::Spent;
 use crate::cpus::Cpus;
 use crate::dispatch_queue::Lock;
@@ -29,6 +30,8 @@ pub struct Core<'a> {
     pub time: Time,
     /// The machine's CPUs.
     pub cpus: Cpus<'a>,
+    /// What they share on the way to memory.
+    pub buses: Buses,
     /// Tasks, and where they are.
     pub tasks: Tasks,
     /// Groups of tasks.
@@ -80,9 +83,19 @@ impl Core<'_> {
     /// Accounts for what a CPU did up to `to_ns`.
     #[inline]
     pub fn account(&mut self, cpu: usize, to_ns: u64) {
-        let cpu = &mut self.cpus[cpu];
-        let computed = cpu.account(to_ns);
-        if let (true, Some(task)) = (computed > 0, cpu.current) {
+        let computed = self.cpus[cpu].account(to_ns);
+        self.note_computed(cpu, computed);
+    }
+
+    /// The same when the run is over.
+    pub fn account_to_the_end(&mut self, cpu: usize, to_ns: u64) {
+        let computed = self.cpus[cpu].account_to_the_end(to_ns);
+        self.note_computed(cpu, computed);
+    }
+
+    #[inline]
+    fn note_computed(&mut self, cpu: usize, computed: u64) {
+        if let (true, Some(task)) = (computed > 0, self.cpus[cpu].current) {
             self.tasks.state_mut(task).compute(computed);
         }
     }
@@ -101,8 +114,21 @@ impl Core<'_> {
         if lock.free_at_ns > self.now_ns() {
             self.charge(Spent::LockWait, lock.free_at_ns - self.now_ns());
         }
-        let transfer_ns = self.cpus.transfer_ns(lock.holder as usize, self.here());
+        let transfer_ns = self.fetch_lines(1, lock.holder);
         self.charge(Spent::Lock, self.cpus.costs().lock_ns + transfer_ns);
+    }
+
+    /// The active CPU fetches lines from the CPU that wrote them last, and waits where their bus is
+    /// busy; what it takes beside that.
+    #[inline]
+    pub fn fetch_lines(&mut self, lines: u64, from: u32) -> u64 {
+        let (from, here) = (from as usize, self.here());
+        let takes_ns = lines * self.cpus.transfer_ns(from, here);
+        if from != here {
+            let bytes = lines * self.cpus.costs().line_bytes;
+            self.buses.fetch((&mut self.cpus, &mut self.time), from, bytes, takes_ns);
+        }
+        takes_ns
     }
 
     /// A lock that the active CPU gives up now.

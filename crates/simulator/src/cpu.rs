@@ -35,10 +35,12 @@ pub enum Spent {
     Idle = 11,
     /// It was offline.
     Offline = 12,
+    /// Waiting for a bus.
+    BusWait = 13,
 }
 
 /// Kinds of [`Spent`].
-pub const SPENT_KINDS: usize = 13;
+pub const SPENT_KINDS: usize = 14;
 
 /// What a CPU does between events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -124,6 +126,16 @@ impl Cpu {
         self.clock_ns = to_ns;
         self.spent_ns[self.activity as usize] += passed_ns;
         if self.activity == Activity::Work { passed_ns * self.speed_permille } else { 0 }
+    }
+
+    /// Accounts for all up to `to_ns`, when the run is over: behind the end of what it does it does
+    /// nothing, since nobody asked what comes then. What its task has computed, as above.
+    pub fn account_to_the_end(&mut self, to_ns: u64) -> u64 {
+        let computed = self.account(self.ends.at_ns.clamp(self.clock_ns, to_ns));
+        if self.activity != Activity::Offline {
+            self.activity = Activity::Idle;
+        }
+        computed + self.account(to_ns)
     }
 
     /// How long it takes for this much computing, in thousandths of a ns of the reference CPU.

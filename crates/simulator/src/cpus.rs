@@ -2,7 +2,7 @@
 
 use crate::cpu::Cpu;
 use scenario::machine::{Costs, Distance, Machine};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Index, IndexMut};
 
 /// The CPUs, by number.
@@ -15,6 +15,9 @@ pub struct Cpus<'a> {
     distances: Vec<u8>,
     /// CPUs that share a core, by CPU, itself excluded.
     siblings: Vec<Vec<u32>>,
+    /// CPUs that compute faster or slower as this one becomes busy or idle: those of its core, and
+    /// with turbo those of its cache.
+    mates: Vec<Vec<u32>>,
     /// The one that [`Cpus::any_online`] chose last.
     distributed: usize,
 }
@@ -36,13 +39,18 @@ impl IndexMut<usize> for Cpus<'_> {
 impl<'a> Cpus<'a> {
     /// Those of a machine, all online and idle.
     pub fn new(machine: &'a Machine) -> Self {
-        let alone = |cpu: &scenario::machine::Cpu| Cpu::new(u64::from(cpu.speed_permille));
+        let turbo = u64::from(*machine.turbo_permille.first().unwrap_or(&1000));
+        let alone = |cpu: &scenario::machine::Cpu| u64::from(cpu.speed_permille) * turbo / 1000;
         Cpus {
-            cpus: machine.cpus.iter().map(alone).collect(),
+            cpus: machine.cpus.iter().map(|cpu| Cpu::new(alone(cpu))).collect(),
             machine,
             costs: machine.costs.clone(),
             distances: distances(machine),
-            siblings: siblings(machine),
+            siblings: others(machine, |cpu| cpu.core),
+            mates: others(machine, |cpu| match machine.turbo_permille.is_empty() {
+                true => cpu.core,
+                false => cpu.cache,
+            }),
             distributed: 0,
         }
     }
@@ -96,9 +104,22 @@ impl<'a> Cpus<'a> {
         self.costs.line_transfer_ns[self.distance(from, to)]
     }
 
+    /// How much of a task comes along when it migrates so far: as many lines as its fixed cost is
+    /// transfers of a line.
+    pub fn migration_bytes(&self, distance: usize) -> u64 {
+        let costs = &self.costs;
+        let lines = costs.migration_ns[distance].checked_div(costs.line_transfer_ns[distance]);
+        lines.unwrap_or(0) * costs.line_bytes
+    }
+
     /// The other CPUs of a core.
     pub fn siblings(&self, cpu: usize) -> &[u32] {
         &self.siblings[cpu]
+    }
+
+    /// The CPUs whose speed depends on whether this one is busy.
+    pub fn mates(&self, cpu: usize) -> &[u32] {
+        &self.mates[cpu]
     }
 
     /// One of the online CPUs that are wanted, each in turn (`cpumask_any_and_distribute`).
@@ -110,20 +131,37 @@ impl<'a> Cpus<'a> {
         Some(found)
     }
 
-    /// How fast a CPU computes: slower where another one of its core has a task.
+    /// How fast a CPU computes: slower where another one of its core has a task, and with turbo
+    /// where more cores of its cache have.
     pub fn speed_of(&self, cpu: usize) -> u64 {
-        let alone = u64::from(self.machine.cpus[cpu].speed_permille);
-        let busy = |&sibling: &u32| self.cpus[sibling as usize].current.is_some();
-        if self.siblings[cpu].iter().any(busy) {
+        let alone = u64::from(self.machine.cpus[cpu].speed_permille) * self.turbo(cpu) / 1000;
+        if self.siblings[cpu].iter().any(|&sibling| self.is_busy(sibling)) {
             (alone * self.costs.smt_percent / 100).max(1)
         } else {
             alone
         }
     }
+
+    fn is_busy(&self, cpu: u32) -> bool {
+        self.cpus[cpu as usize].current.is_some()
+    }
+
+    /// Speed of a CPU that is busy, in thousandths of what it is without turbo.
+    fn turbo(&self, cpu: usize) -> u64 {
+        let Some(last) = self.machine.turbo_permille.last() else { return 1000 };
+        let core = |cpu: usize| self.machine.cpus[cpu].core;
+        let busy = self.mates[cpu].iter().filter(|&&mate| self.is_busy(mate));
+        let mut others: BTreeSet<u32> = busy.map(|&mate| core(mate as usize)).collect();
+        others.remove(&core(cpu));
+        u64::from(*self.machine.turbo_permille.get(others.len()).unwrap_or(last))
+    }
 }
 
 /// CPUs that share a part, by its number.
-fn sharers(machine: &Machine, part: fn(&scenario::machine::Cpu) -> u32) -> BTreeMap<u32, Vec<u32>> {
+fn sharers(
+    machine: &Machine,
+    part: impl Fn(&scenario::machine::Cpu) -> u32,
+) -> BTreeMap<u32, Vec<u32>> {
     let mut sharers = BTreeMap::<u32, Vec<u32>>::new();
     for (cpu, own) in machine.cpus.iter().enumerate() {
         sharers.entry(part(own)).or_default().push(cpu as u32);
@@ -157,12 +195,12 @@ fn distances(machine: &Machine) -> Vec<u8> {
     all
 }
 
-/// For each CPU the other threads of its core.
-fn siblings(machine: &Machine) -> Vec<Vec<u32>> {
-    let cores = sharers(machine, |cpu| cpu.core);
+/// For each CPU the others that share a part with it.
+fn others(machine: &Machine, part: impl Fn(&scenario::machine::Cpu) -> u32) -> Vec<Vec<u32>> {
+    let sharers = sharers(machine, &part);
     let others = |(cpu, own): (usize, &scenario::machine::Cpu)| {
-        let core = &cores[&own.core];
-        core.iter().copied().filter(|&other| other as usize != cpu).collect()
+        let all = &sharers[&part(own)];
+        all.iter().copied().filter(|&other| other as usize != cpu).collect()
     };
     machine.cpus.iter().enumerate().map(others).collect()
 }

@@ -67,7 +67,8 @@ impl Kernel<'_> {
 
     /// Whether no task can ever run again.
     pub fn is_deadlocked(&self) -> bool {
-        self.core.tasks.nr_runnable() == 0 && !self.core.time.awaits_tasks()
+        let core = &self.core;
+        core.tasks.nr_runnable() == 0 && !core.time.awaits_tasks() && !core.groups.is_moving()
     }
 
     pub fn report_deadlock(&mut self) {
@@ -94,7 +95,7 @@ impl Kernel<'_> {
     pub fn finish(mut self: Box<Self>, status: Status) -> Result<RunResult, RecordError> {
         let elapsed_ns = self.end_ns();
         for cpu in 0..self.core.cpus.len() {
-            self.core.account(cpu, elapsed_ns);
+            self.core.account_to_the_end(cpu, elapsed_ns);
         }
         let mut failure = self.core.recorder.take_failure();
         failure.iter_mut().for_each(|failure| self.core.place_failure(failure));

@@ -287,7 +287,7 @@ impl Kernel<'_> {
             }
             Timer::Change(number) => self.make_change(number),
             Timer::Affinity(task, number) => self.change_affinity_of(task, number),
-            Timer::Move(task) => self.core.finish_move(task),
+            Timer::Move(task, number) => self.core.finish_move_of_number(task, number),
             Timer::Watchdog => unreachable!("the watchdog belongs to no CPU"),
         }
     }

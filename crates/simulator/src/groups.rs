@@ -5,7 +5,7 @@ use crate::place::TaskId;
 use crate::visible::{Placed, Visible};
 use scenario::check::{CGROUP_WEIGHT_DEFAULT, PERIOD_NS_DEFAULT};
 use scenario::workload::{Cgroup, GroupFile, Workload};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A group's number: its place in pre-order, in which each is before those below it.
 pub type GroupId = usize;
@@ -38,10 +38,25 @@ pub struct Groups {
     init: Placed<GroupInit>,
     /// So many of them, from the first, the policy has been told of.
     nr_initialised: usize,
-    /// Tasks that are on their way.
-    moving: Vec<Move>,
-    /// What else is to move, each with all of its process.
-    waiting: VecDeque<(TaskId, GroupId)>,
+    /// Tasks that are on their way, all of one process.
+    moving: BTreeMap<TaskId, Move>,
+    /// The task that asked for the move of those, unless it came from outside.
+    writer: Option<TaskId>,
+    /// How many moves of processes have begun: the number of the present one.
+    nr_begun: u32,
+    /// What else is to move.
+    waiting: VecDeque<Asked>,
+}
+
+/// A process that is to move.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// A task of it.
+    pub task: TaskId,
+    /// Where it goes.
+    pub to: GroupId,
+    /// The task that asks, unless it comes from outside.
+    pub writer: Option<TaskId>,
 }
 
 /// A task that the policy has let go to another group.
@@ -93,7 +108,9 @@ impl Groups {
             declared: vec![ROOT; declared.len()],
             init: visible.place(GroupInit::default()),
             nr_initialised: 0,
-            moving: Vec::new(),
+            moving: BTreeMap::new(),
+            writer: None,
+            nr_begun: 0,
             waiting: VecDeque::new(),
         };
         for (number, &at) in orders.pre.iter().enumerate() {
@@ -113,7 +130,7 @@ impl Groups {
         (above, name): (&str, &str),
         declared: &[Cgroup],
     ) {
-        let name = visible.copy(&[name.as_bytes(), &[0]].concat(), true).unwrap_or(0);
+        let name = visible.copy_name(name).unwrap_or(0);
         let name = std::ptr::without_provenance(name as usize);
         // As in a kernel the root is 1, and the others are numbered as they are made.
         let id = at.map_or(1, |at| at as u64 + 2);
@@ -248,30 +265,47 @@ impl Groups {
 
     // ---- moves ------------------------------------------------------------------------------
 
-    /// Asks for a move of a task's process, which comes when those before it are over.
-    pub fn ask_for_move(&mut self, task: TaskId, to: GroupId) {
-        self.waiting.push_back((task, to));
+    /// Asks for a move, which comes when those before it are over.
+    pub fn ask_for_move(&mut self, asked: Asked) {
+        self.waiting.push_back(asked);
     }
 
-    /// The next move that was asked for, if nobody is on the way (`cgroup_mutex`).
-    pub fn next_move(&mut self) -> Option<(TaskId, GroupId)> {
-        if self.moving.is_empty() { self.waiting.pop_front() } else { None }
+    /// The next move that was asked for, which begins (`cgroup_mutex`).
+    pub fn next_move(&mut self) -> Option<Asked> {
+        let asked = self.waiting.pop_front()?;
+        self.nr_begun += 1;
+        self.writer = asked.writer;
+        Some(asked)
+    }
+
+    /// Whether somebody is on the way.
+    pub fn is_moving(&self) -> bool {
+        !self.moving.is_empty()
+    }
+
+    /// The number of the move that began last.
+    pub fn move_number(&self) -> u32 {
+        self.nr_begun
+    }
+
+    /// Who asked for the move that began last, which is over.
+    pub fn take_writer(&mut self) -> Option<TaskId> {
+        self.writer.take()
     }
 
     /// A task is on its way.
     pub fn begin_move(&mut self, begun: Move) {
-        self.moving.push(begun);
+        self.moving.insert(begun.task, begun);
     }
 
     /// A task is on its way no more, if it was.
     pub fn end_move(&mut self, task: TaskId) -> Option<Move> {
-        let at = self.moving.iter().position(|begun| begun.task == task)?;
-        Some(self.moving.remove(at))
+        self.moving.remove(&task)
     }
 
     /// The first task that is on its way.
     pub fn first_moving(&self) -> Option<TaskId> {
-        self.moving.first().map(|begun| begun.task)
+        self.moving.first_key_value().map(|(&task, _)| task)
     }
 
     /// Values that maps have for a group.

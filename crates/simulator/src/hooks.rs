@@ -156,7 +156,7 @@ impl Core<'_> {
             std::ptr::without_provenance(address.unwrap_or(0) as usize)
         };
         let (reason, msg, dump) = (text(reason), text(message), text(""));
-        let info = visible.place(ExitInfo { kind, exit_code, reason, msg, dump });
+        let info = visible.place_for_policy(ExitInfo { kind, exit_code, reason, msg, dump });
         let info = self.shown(info.address());
         self.call(Operation::Exit, [info, 0, 0]);
     }

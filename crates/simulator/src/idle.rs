@@ -155,7 +155,7 @@ mod tests {
             speed_permille: 1000,
         };
         let cpus: Vec<Cpu> = (0..8).map(cpu).collect();
-        let mut visible = Visible::new(1000, 8, false);
+        let mut visible = Visible::new(1000, 8, false).expect("addresses");
         let idle = Idle::new(&cpus, &mut visible);
         (visible, idle)
     }

@@ -3,6 +3,7 @@
 
 use crate::Options;
 use crate::agenda::{NEVER_NS, When};
+use crate::buses::Buses;
 use crate::choices::Choices;
 use crate::core::Core;
 use crate::cpus::Cpus;
@@ -48,7 +49,7 @@ impl<'a> Kernel<'a> {
         options: &Options,
     ) -> Result<Box<Self>, Refusal> {
         let (nr_cpus, hz, mode) = (machine.cpus.len(), machine.hz_for(name), Mode::of(options));
-        let mut visible = Visible::new(hz, nr_cpus as u32, options.strict);
+        let mut visible = Visible::new(hz, nr_cpus as u32, options.strict)?;
         let release = machine.release;
         visible.facts.version = releases::version(release);
         let world = world(visible.width(), policy.takes_cids(), release);
@@ -63,6 +64,7 @@ impl<'a> Kernel<'a> {
             tasks: Tasks::new(&mut visible, nr_cpus, nr_spaces),
             queues: Queues::new(&mut visible, nr_cpus, cpus.nr_nodes()),
             cpus,
+            buses: Buses::new(machine),
             groups: Groups::new(&mut visible, workload),
             idle: Idle::new(&machine.cpus, &mut visible),
             picking: Picking::default(),
@@ -70,11 +72,14 @@ impl<'a> Kernel<'a> {
             policy: PolicyState::new(adopted, load, given, options),
             visible,
         };
+        let (masks, visible) = (core.idle.masks(), &mut core.visible);
+        visible.facts.idle_cpus = visible.room.address(masks.idle_cpus.bits.as_ptr());
+        visible.facts.idle_cores = visible.room.address(masks.idle_cores.bits.as_ptr());
         let root = core.groups.seen(ROOT);
         core.tasks.idle_tasks().for_each(|task| (task.cgroups, task.task_group) = (root, root));
         Ok(Box::new(Kernel {
             core,
-            programs: Programs::new(workload, machine.sync_wakeups_for(name), options.seed),
+            programs: Programs::new(workload, machine, name, options.seed),
             choices: options.choices.clone().map(Choices::of).map(Box::new),
             until_ns: options.until_ns.unwrap_or(NEVER_NS),
             dumps_failure: options.dumps.on_failure || options.dumps.at_end,

@@ -13,6 +13,7 @@ mod abi;
 mod affinity;
 mod agenda;
 mod birth;
+mod buses;
 mod changes;
 mod channel;
 mod choices;
@@ -194,6 +195,9 @@ pub enum SimulateError {
         /// The most there may be.
         max: usize,
     },
+    /// There is no memory for the run.
+    #[error(transparent)]
+    Addresses(#[from] bytecode::NoAddresses),
     /// What was to be recorded of the run could not be kept.
     #[error(transparent)]
     Record(#[from] RecordError),
@@ -229,23 +233,24 @@ pub fn simulate(
     let new = |loaded, options| {
         kernel::Kernel::new(loaded, &load, machine, workload, &policy.name, options)
     };
-    let kernel = new(loaded, options).map_err(|refusal| {
+    let refused = |refusal| {
         let policy = policy.name.clone();
         match refusal {
             Refusal::Map(UnknownMap { name: map, reason, is_of_unknown_kind }) => {
                 let hint = if is_of_unknown_kind { ON_VM } else { "" };
                 SimulateError::Map { policy, map, reason: reason + hint }
             }
+            Refusal::Addresses(error) => SimulateError::Addresses(error),
             Refusal::Object(reason) => SimulateError::Object { policy, reason },
             Refusal::Watch(reason) => SimulateError::Watch { policy, reason },
         }
-    })?;
-    let mut result = kernel.run()?;
+    };
+    let mut result = new(loaded, options).map_err(refused)?.run()?;
     if options.dumps.at_end || !options.dumps.at_ns.is_empty() {
         let (prints, watch) = (None, vec![]);
         let (timeline, observe, queues, profile) = (false, false, false, false);
         let bare = Options { prints, watch, timeline, observe, queues, profile, ..options.clone() };
-        let again = new(load()?, &bare).expect("a policy that was taken before");
+        let again = new(load()?, &bare).map_err(refused)?;
         result.dumps.splice(0..0, again.dumps(&options.dumps));
     }
     Ok(result)

@@ -7,7 +7,7 @@ use crate::shown::{Part, Shown};
 use crate::visible::{CPU_AT, Placed, Visible};
 use crate::{ON_VM, Options};
 use bytecode::{
-    Addresses, Arena, Constant, LinkError, Machine, Maps, Program, UnknownMap, World, arena_of,
+    Addresses, Arena, Constant, Machine, Maps, NoAddresses, Program, UnknownMap, World, arena_of,
     tokens,
 };
 use policy::{Call, Loaded, Made, Write};
@@ -147,10 +147,10 @@ impl Linked {
         world: &World,
         release: Option<Release>,
         mode: Mode,
-    ) -> Result<(Linked, Operations), String> {
-        let arguments = visible.place(Arguments::default());
-        let key = visible.place(0);
-        let (mut arena, user_upper) = arena_of(&copy.object.maps).unzip();
+    ) -> Result<(Linked, Operations), Refusal> {
+        let arguments = visible.place_for_policy(Arguments::default());
+        let key = visible.place_for_policy(0);
+        let (mut arena, user_upper) = arena_of(&copy.object.maps)?.unzip();
         let data = place_variables(copy, visible, arena.as_mut())?;
         visible.set_arena(arena);
         let maps = tokens(copy.object.maps.iter().map(|map| map.kind));
@@ -159,14 +159,13 @@ impl Linked {
         let made = copy.calls.iter().flat_map(|call| &call.made);
         let by_loader = copy.calls.iter().chain(made.map(|made| &made.by));
         let by_loader = by_loader.map(|call| call.function);
-        let called = called.map(|(_, &function)| function);
-        let roots: Vec<usize> = called.clone().chain(by_loader).collect();
+        let roots: Vec<usize> = called.map(|(_, &function)| function).chain(by_loader).collect();
         let (elements, cells) = (known.elements(CPU_AT), known.cells());
         let constants = constants(copy, &data, world);
         let data_at = data.clone();
         let addresses = Addresses { data: data_at, maps, constants, elements, cells, user_upper };
-        let link = |roots: &[usize]| Program::link(&copy.object, roots, world, &addresses);
-        let program = link(&roots).map_err(|error| match release {
+        let program = Program::link(&copy.object, &roots, world, &addresses);
+        let program = program.map_err(|error| match release {
             _ if !error.is_of_this_world() => error.to_string(),
             Some(release) => format!("{error}{}", releases::another(release)),
             None => format!("{error}{ON_VM}"),
@@ -176,20 +175,19 @@ impl Linked {
             .map_err(|name| format!("the simulator lacks the operation {name}{ON_VM}"))?;
         releases::check(release, copy, operations.flags)?;
         if operations.take_cids {
-            check_arena(copy, link(&called.collect::<Vec<_>>()))?;
+            check_arena(copy)?;
         }
         if operations.dispatch_max_batch > BATCH_MAX {
             let batch = operations.dispatch_max_batch;
-            return Err(format!(
-                "dispatch_max_batch is {batch}; no kernel has room for more than {BATCH_MAX}"
-            ));
+            let said = "no kernel has room for more than";
+            return Err(format!("dispatch_max_batch is {batch}; {said} {BATCH_MAX}").into());
         }
         let may_sleep = |&&function: &&usize| {
             copy.object.code[copy.object.functions[function].code].may_sleep()
         };
         let sleepable = roots.iter().filter(may_sleep).map(|&function| number(function)).collect();
         let calls = copy.calls.iter().map(|call| Syscall::new(copy, call, visible, &number));
-        let calls = calls.collect::<Result<_, _>>()?;
+        let calls = calls.collect::<Result<_, String>>()?;
         let instructions_max =
             if mode == Mode::Strict { STRICT_INSTRUCTIONS_MAX } else { INSTRUCTIONS_MAX };
         let mut machine = Machine::new(program, visible.lend(), instructions_max);
@@ -212,12 +210,26 @@ impl Linked {
 /// Why a policy cannot begin.
 #[derive(Debug)]
 pub enum Refusal {
+    /// There are no addresses for what it sees.
+    Addresses(NoAddresses),
     /// A map that the simulator does not have.
     Map(UnknownMap),
     /// Something else that an object needs.
     Object(String),
     /// A number to follow that is not there.
     Watch(String),
+}
+
+impl From<NoAddresses> for Refusal {
+    fn from(error: NoAddresses) -> Refusal {
+        Refusal::Addresses(error)
+    }
+}
+
+impl From<String> for Refusal {
+    fn from(reason: String) -> Refusal {
+        Refusal::Object(reason)
+    }
 }
 
 /// What runs of a policy; absent while an operation of it runs.
@@ -258,19 +270,18 @@ impl Adopted {
                 maps.watch(number, &map.name, members, nr_cpus);
             }
         }
-        visible.fill(&mut maps, loaded, nr_cpus).map_err(Refusal::Object)?;
-        let linked = Linked::new(loaded, visible, &maps, world, release, mode);
-        let (linked, ops) = linked.map_err(Refusal::Object)?;
+        visible.fill(&mut maps, loaded, nr_cpus)?;
+        let (linked, ops) = Linked::new(loaded, visible, &maps, world, release, mode)?;
         let arguments_at = visible.room.address(linked.arguments.address());
         Ok(Adopted { code: Some(Box::new(linked)), ops, maps, arguments_at })
     }
 }
 
-/// Refuses a table with cids none of whose operations names an arena, whatever else does; `alone`
-/// are these operations, linked. Source: Linux 7.3, kernel/sched/ext/ext.c, `bpf_scx_reg_cid`.
-fn check_arena(copy: &Loaded, alone: Result<Program, LinkError>) -> Result<(), String> {
-    let alone = alone.map_err(|error| error.to_string())?;
-    if alone.uses_arena(&copy.object) {
+/// Refuses a table with cids none of whose operations names an arena, whatever else does. Source:
+/// Linux 7.3, kernel/sched/ext/ext.c, `bpf_scx_reg_cid`.
+fn check_arena(copy: &Loaded) -> Result<(), String> {
+    let operations = &copy.object.tables[copy.operations].functions;
+    if copy.object.uses_arena(operations.values().copied()) {
         return Ok(());
     }
     let refused = "a sched_ext_ops_cid has an arena, which one of its operations refers to";

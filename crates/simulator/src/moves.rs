@@ -1,14 +1,15 @@
 //! Tasks that go into other groups, and groups that say other things.
 //!
-//! A group's tasks move by processes: all that share an address space. The order of the policy's
-//! operations follows Linux 7.3, kernel/sched/core.c and kernel/sched/ext/ext.c; the kernel's names
-//! stand where a step has one.
+//! A group's tasks move by processes: all that share an address space. Processes move one after the
+//! other, and a task that writes its own into a group sleeps until that is done. The order of the
+//! policy's operations follows Linux 7.3, kernel/sched/core.c and kernel/sched/ext/ext.c; the
+//! kernel's names stand where a step has one.
 
 use crate::core::Core;
 use crate::cpu::Spent;
 use crate::failure::FailureKind;
 use crate::flags;
-use crate::groups::{GroupId, Move, ROOT};
+use crate::groups::{Asked, GroupId, Move, ROOT};
 use crate::operations::Operation;
 use crate::place::{Place, TaskId};
 use crate::timer::Timer;
@@ -18,35 +19,44 @@ use scenario::workload::Cgroup;
 const ERRNO_MAX: i32 = 4095;
 
 impl Core<'_> {
-    /// Moves a task, and all that share its address space, to the group that the workload declares
-    /// at this place, or to the root, when moves before it are over. As in a kernel, a task that is
-    /// on its way forks and ends only when it is there (`cgroup_threadgroup_rwsem`).
+    /// Moves a process, of which this is a task, to the group that the workload declares at this
+    /// place, or to the root, when moves before it are over. As in a kernel, a task that is on its
+    /// way forks and ends only when it is there (`cgroup_threadgroup_rwsem`).
     pub fn move_process(&mut self, task: TaskId, place: Option<u32>) {
-        self.groups.ask_for_move(task, self.group_at(place));
-        self.begin_moves();
+        self.groups.ask_for_move(Asked { task, to: self.group_at(place), writer: None });
+        self.go_on_with_moves();
     }
 
-    /// Moves that wait for nobody any more.
-    pub fn begin_moves(&mut self) {
-        while !self.recorder.has_failed()
-            && let Some((task, to)) = self.groups.next_move()
-        {
-            self.begin_move(task, to);
+    /// The same on behalf of the task itself, which runs; whether that is over. If not, the task
+    /// is to sleep, and wakes up when it is (`cgroup_procs_write`).
+    pub fn move_own_process(&mut self, task: TaskId, place: Option<u32>) -> bool {
+        self.groups.ask_for_move(Asked { task, to: self.group_at(place), writer: Some(task) });
+        self.go_on_with_moves();
+        // It was the last that was asked for.
+        self.recorder.has_failed() || !self.groups.is_moving()
+    }
+
+    /// Ends the present move if all are there, and begins those that wait for it.
+    pub fn go_on_with_moves(&mut self) {
+        while !self.recorder.has_failed() && !self.groups.is_moving() {
+            if let Some(writer) = self.groups.take_writer()
+                && self.tasks.state(writer).place == Place::Asleep
+            {
+                self.wake_up(writer, flags::WAKE_TTWU);
+            }
+            let Some(asked) = self.groups.next_move() else { return };
+            self.begin_move(asked);
         }
     }
 
     /// Nobody moves if the policy refuses one of them (`scx_cgroup_can_attach`).
-    fn begin_move(&mut self, task: TaskId, to: GroupId) {
-        let space = self.tasks.state(task).address_space;
+    fn begin_move(&mut self, Asked { task, to, .. }: Asked) {
         let moves = |task: TaskId| {
-            let state = self.tasks.state(task);
-            if state.address_space != space || state.place == Place::Exited {
-                return None;
-            }
             let from = self.group_of(task);
-            (from != to).then_some(Move { task, from, to })
+            let lives = self.tasks.state(task).place != Place::Exited;
+            (lives && from != to).then_some(Move { task, from, to })
         };
-        let moving: Vec<Move> = (0..self.tasks.len() as TaskId).filter_map(moves).collect();
+        let moving: Vec<Move> = self.tasks.process_of(task).into_iter().filter_map(moves).collect();
         for (nr_asked, &one) in moving.iter().enumerate() {
             let answer = self.call_before_move(Operation::CgroupPrepMove, one);
             self.push_stranded();
@@ -66,7 +76,8 @@ impl Core<'_> {
             match self.tasks.state(task).place {
                 Place::Running(cpu) if cpu as usize != self.here() => {
                     let at_ns = self.now_ns() + self.cpus.costs().ipi_ns;
-                    self.time.add_timer(at_ns, Timer::Move(task));
+                    let number = self.groups.move_number();
+                    self.time.add_timer(at_ns, Timer::Move(task, number));
                 }
                 _ => self.change_group_of(task),
             }
@@ -88,7 +99,14 @@ impl Core<'_> {
     /// A task is there now if it is on its way; moves that wait for it begin.
     pub fn finish_move(&mut self, task: TaskId) {
         self.change_group_of(task);
-        self.begin_moves();
+        self.go_on_with_moves();
+    }
+
+    /// A move reaches a task that was running on another CPU, unless it was there before.
+    pub fn finish_move_of_number(&mut self, task: TaskId, number: u32) {
+        if number == self.groups.move_number() {
+            self.finish_move(task);
+        }
     }
 
     /// All that are on their way are there now: a policy that goes waits for them, and those that

@@ -64,7 +64,7 @@ impl Kernel<'_> {
             Timer::Start(task)
             | Timer::Sleep(task)
             | Timer::Affinity(task, _)
-            | Timer::Move(task) => self.core.tasks.seen(task).cpu as usize,
+            | Timer::Move(task, _) => self.core.tasks.seen(task).cpu as usize,
         };
         // Of a CPU that goes another one takes the timers over (`hrtimers_cpu_dying`).
         Some(if self.core.cpus[cpu].is_online { cpu } else { BOOT_CPU })

@@ -26,6 +26,7 @@ use bytecode::{FaultKind, Run, Stop, Touch, Words, errno, kind};
 pub use rules::HOLDINGS;
 pub use run_queues::{FREQUENCY_POLICIES, RUN_QUEUES};
 use std::cmp::Ordering;
+pub use walks::NUMBERS_MAX;
 
 /// A program of a policy that runs.
 pub type Calling<'r, 'k> = Run<'r, Core<'k>>;
@@ -63,6 +64,7 @@ pub const CALLS: &[(&str, Call)] = &[
         let task = run.host.cpu_curr(cpu as i32);
         Ok(if task.is_null() { 0 } else { run_queues::of(run, cpu as usize) })
     }),
+    ("scx_bpf_locked_rq", run_queues::locked),
     ("scx_bpf_cpuperf_cap", |_, _| Ok(CPUPERF_ONE)),
     ("scx_bpf_cpuperf_cur", |_, _| Ok(CPUPERF_ONE)),
     ("scx_bpf_cpuperf_set", |_, _| Ok(0)),
@@ -333,6 +335,11 @@ pub const CALLS: &[(&str, Call)] = &[
     ("bpf_list_pop_back", objects::pop_back),
     ("bpf_list_front", objects::first),
     ("bpf_list_back", objects::back),
+    ("bpf_list_add", objects::add_behind),
+    ("bpf_list_del", objects::remove),
+    ("bpf_list_is_first", |run, [list, node, ..]| objects::is_at(run, list, node, |_| 0)),
+    ("bpf_list_is_last", |run, [list, node, ..]| objects::is_at(run, list, node, |nr| nr - 1)),
+    ("bpf_list_empty", objects::is_empty),
     ("bpf_rbtree_add_impl", objects::add),
     ("bpf_rbtree_add", objects::add),
     ("bpf_rbtree_remove", objects::remove),
@@ -552,6 +559,7 @@ fn insert_vtime(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop>
     insert_at(run, [p, dsq, slice, flags], Some(vtime))
 }
 
+#[inline(always)]
 fn insert_at(
     run: &mut Calling<'_, '_>,
     [p, dsq, slice, flags]: [u64; 4],

@@ -45,8 +45,8 @@ impl Core<'_> {
     fn run_opened(&mut self, function: Function, a: u64, b: u64, c: u64) -> u64 {
         let mut linked = self.policy.take_code();
         linked.arguments.first = [a, b, c];
-        let at = self.visible.room.address(linked.arguments.address());
-        self.run_code(linked, function.0 as usize, [at, 0, 0, 0, 0])
+        let at = self.policy.arguments_at();
+        self.run_code(linked, function.0 as usize, at, 0, 0)
     }
 
     /// Calls what a timer calls; the key is a number, if it has no place.
@@ -63,48 +63,48 @@ impl Core<'_> {
         let at = key_at.unwrap_or_else(|| self.visible.room.address(linked.key.address()));
         let number = linked.machine.program().function_at(callback);
         let number = number.expect("a callback, which was a function when it was set");
-        self.run_code(linked, number, [map, at, value, 0, 0]);
+        self.run_code(linked, number, map, at, value);
     }
 
     /// Calls a function that a loader calls, and gives its answer.
     pub fn run_syscall(&mut self, function: u64, context: u64) -> u64 {
         self.open(Operation::Syscall);
         let linked = self.policy.take_code();
-        self.run_code(linked, function as usize, [context, 0, 0, 0, 0])
+        self.run_code(linked, function as usize, context, 0, 0)
     }
 
     /// Calls a function and puts back what runs.
     #[inline(always)]
-    fn run_code(&mut self, mut linked: Box<Linked>, number: usize, arguments: [u64; 5]) -> u64 {
+    fn run_code(&mut self, mut linked: Box<Linked>, number: usize, a: u64, b: u64, c: u64) -> u64 {
         let answer = if self.policy.given.runs_as_is {
-            self.run_function(&mut linked, number, arguments)
+            self.run_function(&mut linked, number, a, b, c)
         } else {
-            self.run_looked_at(&mut linked, number, arguments)
+            self.run_looked_at(&mut linked, number, a, b, c)
         };
         self.policy.put_code(linked);
         answer
     }
 
     #[inline(always)]
-    fn run_function(&mut self, linked: &mut Linked, number: usize, arguments: [u64; 5]) -> u64 {
+    fn run_function(&mut self, linked: &mut Linked, number: usize, a: u64, b: u64, c: u64) -> u64 {
         self.policy.given.had_failed = self.recorder.has_failed();
         // No closure: it would want all that it needs in memory.
-        match linked.machine.call(self, number, arguments) {
+        match linked.machine.call(self, number, [a, b, c, 0, 0]) {
             Ok(answer) => {
                 self.catch_up();
                 answer
             }
-            Err(fault) => match fault.kind {
-                FaultKind::Thrown(cookie) => self.caught(cookie, &fault, linked, number),
-                _ => self.fault(&fault, linked),
-            },
+            Err(fault) => self.caught(&fault, linked, number),
         }
     }
 
-    /// What comes of an exception: what the function's own callback answers, or the cookie. Only
-    /// what a kernel calls itself catches one, which timers' callbacks are not (`bpf_throw`).
+    /// What comes of a fault. Of an exception it is what the function's own callback answers, or
+    /// the cookie. Only what a kernel calls itself catches one, which timers' callbacks are not
+    /// (`bpf_throw`).
     #[cold]
-    fn caught(&mut self, cookie: u64, fault: &Fault, linked: &mut Linked, number: usize) -> u64 {
+    #[inline(never)]
+    fn caught(&mut self, fault: &Fault, linked: &mut Linked, number: usize) -> u64 {
+        let FaultKind::Thrown(cookie) = fault.kind else { return self.fault(fault, linked) };
         if self.policy.given.operation == Operation::Timer {
             return self.fault(fault, linked);
         }
@@ -128,7 +128,7 @@ impl Core<'_> {
     /// The same where it is counted, or looked at, what is executed, or where cids are taken.
     #[cold]
     #[inline(never)]
-    fn run_looked_at(&mut self, linked: &mut Linked, number: usize, arguments: [u64; 5]) -> u64 {
+    fn run_looked_at(&mut self, linked: &mut Linked, number: usize, a: u64, b: u64, c: u64) -> u64 {
         let takes_cids = self.policy.takes_cids();
         if takes_cids {
             self.give_cids(linked);
@@ -137,10 +137,10 @@ impl Core<'_> {
         let is_enable = given.operation == Operation::Enable;
         if given.operation != Operation::Syscall {
             let nr = given.operation.parameters() + u64::from(takes_cids && is_enable);
-            given.arguments = (arguments[0], 8 * nr);
+            given.arguments = (a, 8 * nr);
         }
         given.may_sleep = linked.sleepable.contains(&(number as u64));
-        let mut answer = self.run_function(linked, number, arguments);
+        let mut answer = self.run_function(linked, number, a, b, c);
         if takes_cids && self.policy.given.operation == Operation::SelectCpu {
             answer = self.take_cid(answer);
         }
@@ -166,8 +166,8 @@ impl Core<'_> {
     #[inline]
     fn open_free(&mut self, operation: Operation) {
         self.policy.given.operation = operation;
-        if self.queues.has_walks() {
-            self.end_walks();
+        if self.queues.has_walks() || !self.policy.given.bits.is_empty() {
+            self.end_iterators();
         }
         let (now_ns, cpu) = (self.now_ns(), self.here() as u32);
         let facts = &mut *self.visible.facts;
@@ -183,13 +183,17 @@ impl Core<'_> {
         }
     }
 
-    /// Ends walks that an operation has left open, and the run.
+    /// Ends iterators that an operation has left open, and the run.
     #[cold]
-    fn end_walks(&mut self) {
+    fn end_iterators(&mut self) {
+        let mut what = "a walk over a dispatch queue";
+        if let Some((_, bits)) = std::mem::take(&mut self.policy.given.bits).pop_first() {
+            what = "an iterator over bits";
+            self.policy.given.failed_in_call(bits.begun_at);
+        }
         self.queues.end_walks();
         self.visible.walks.clear();
-        let message = "a walk over a dispatch queue was begun and not destroyed".to_owned();
-        self.fail(FailureKind::BadCall, message);
+        self.fail(FailureKind::BadCall, format!("{what} was begun and not destroyed"));
     }
 
     /// Puts the place of the call that was wrong before what is said of it.

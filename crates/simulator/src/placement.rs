@@ -142,26 +142,26 @@ impl Core<'_> {
         cpus.iter().map(|&cpu| cpu as usize).filter(|&cpu| cpu < self.cpus.len()).collect()
     }
 
-    // ---- CPUs of one core -------------------------------------------------------------------
+    // ---- CPUs whose speed depends on each other ----------------------------------------------
 
-    /// Recomputes how fast the siblings of `cpu` compute, after it became busy or idle.
+    /// Recomputes how fast the mates of `cpu` compute, after it became busy or idle.
     #[inline]
-    pub fn refresh_siblings(&mut self, cpu: usize) {
-        if !self.cpus.siblings(cpu).is_empty() {
-            self.refresh_core(cpu);
+    pub fn refresh_mates(&mut self, cpu: usize) {
+        if !self.cpus.mates(cpu).is_empty() {
+            self.refresh_speeds(cpu);
         }
     }
 
-    fn refresh_core(&mut self, cpu: usize) {
+    fn refresh_speeds(&mut self, cpu: usize) {
         let now_ns = self.now_ns();
         self.cpus[cpu].speed_permille = self.cpus.speed_of(cpu);
-        for place in 0..self.cpus.siblings(cpu).len() {
-            let sibling = self.cpus.siblings(cpu)[place] as usize;
-            self.progress_to(sibling, now_ns);
-            self.cpus[sibling].speed_permille = self.cpus.speed_of(sibling);
-            if self.cpus[sibling].activity == Activity::Work {
-                self.plan_end_of_work(sibling);
-                self.publish(sibling);
+        for place in 0..self.cpus.mates(cpu).len() {
+            let mate = self.cpus.mates(cpu)[place] as usize;
+            self.progress_to(mate, now_ns);
+            self.cpus[mate].speed_permille = self.cpus.speed_of(mate);
+            if self.cpus[mate].activity == Activity::Work {
+                self.plan_end_of_work(mate);
+                self.publish(mate);
             }
         }
     }

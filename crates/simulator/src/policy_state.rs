@@ -412,6 +412,8 @@ impl OwnMasks {
 /// What an iterator over bits has not given yet.
 #[derive(Debug)]
 pub struct Bits {
+    /// The instruction that began it.
+    pub begun_at: u32,
     words: Vec<u64>,
     /// Those before this one are done.
     at: usize,
@@ -419,8 +421,8 @@ pub struct Bits {
 
 impl Bits {
     /// Bits of these words, of which none was given.
-    pub fn new(words: Vec<u64>) -> Bits {
-        Bits { words, at: 0 }
+    pub fn new(begun_at: u32, words: Vec<u64>) -> Bits {
+        Bits { begun_at, words, at: 0 }
     }
 }
 

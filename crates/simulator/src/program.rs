@@ -82,12 +82,12 @@ impl Kernel<'_> {
                     self.end_request(task);
                     continue;
                 }
-                Op::Send { channel, bytes } => self.sending_ns(cpu, channel, bytes, is_first),
+                Op::Send { channel, bytes } => self.sending_ns(channel, bytes, is_first),
                 // Its effect is over but for waking others.
                 _ if state.phase == WAKING => return Some((Activity::Syscall, 0)),
                 Op::Recv { channel, bytes } => {
                     let wanted = if state.bytes_left > 0 { state.bytes_left } else { bytes };
-                    self.receiving_ns(cpu, channel, wanted, is_first)
+                    self.receiving_ns(channel, wanted, is_first)
                 }
                 ref op => duration_ns(op, is_first, self.core.cpus.costs()),
             };
@@ -136,6 +136,7 @@ impl Kernel<'_> {
                 state.next_operation();
                 return self.release(task, every, deadline_ns);
             }
+            Op::Move { to } => return self.move_itself(task, to),
             Op::Wake { gate } => {
                 state.next_operation();
                 let gate = self.programs.gate_mut(gate);
@@ -167,7 +168,6 @@ impl Kernel<'_> {
             }
             Op::Nice(nice) => self.core.renice(task, i32::from(nice)),
             Op::Affinity { set } => self.set_affinity(task, set),
-            Op::Move { to } => self.core.move_process(task, to),
             Op::Exit => return Outcome::Ends,
             Op::Loop { .. } | Op::End { .. } | Op::Mark | Op::Done => {
                 unreachable!("these take no time")
@@ -192,6 +192,15 @@ impl Kernel<'_> {
         }
         self.core.time.add_timer(at_ns, Timer::Sleep(task));
         Outcome::Blocks
+    }
+
+    /// Moves the task's process into a group; sleeps until all of it are there.
+    fn move_itself(&mut self, task: TaskId, to: Option<u32>) -> Outcome {
+        self.next_operation(task);
+        match self.core.move_own_process(task, to) {
+            true => Outcome::Goes,
+            false => Outcome::Blocks,
+        }
     }
 
     /// The request that the task works on, if there is one, is done.
@@ -227,7 +236,7 @@ impl Kernel<'_> {
                     self.wake_past_gate(waiter);
                 }
             }
-            Op::Recv { channel, .. } => {
+            Op::Send { channel, .. } | Op::Recv { channel, .. } => {
                 let last = state.last_to_wake;
                 let sync = self.programs.sync_of(channel);
                 let senders = &mut self.programs.channel_mut(channel).senders;

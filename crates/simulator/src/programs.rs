@@ -3,6 +3,7 @@
 use crate::channel::{Channel, Gate};
 use crate::flags::WAKE_SYNC;
 use scenario::draw::Random;
+use scenario::machine::Machine;
 use scenario::workload::Workload;
 
 /// What tasks do, and by what they wait for each other.
@@ -19,12 +20,12 @@ pub struct Programs<'a> {
 
 impl<'a> Programs<'a> {
     /// Those of a workload, of which nothing has run.
-    pub fn new(workload: &'a Workload, sync_wakeups: bool, seed: u64) -> Self {
+    pub fn new(workload: &'a Workload, machine: &Machine, policy: &str, seed: u64) -> Self {
         Programs {
             workload,
-            channels: workload.channels.iter().map(|&spec| Channel::new(spec)).collect(),
+            channels: workload.channels.iter().map(|&spec| Channel::new(spec, machine)).collect(),
             gates: vec![Gate::default(); workload.nr_gates as usize],
-            sync_wakeups,
+            sync_wakeups: machine.sync_wakeups_for(policy),
             seed,
         }
     }

@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_record_has_the_name_of_its_queue_and_outlives_it() {
-        let mut visible = Visible::new(1000, 2, false);
+        let mut visible = Visible::new(1000, 2, false).expect("addresses");
         let mut queues = Queues::new(&mut visible, 2, 2);
         queues.create(&mut visible, 7).expect("created");
         let first = queues.find(7).expect("there");

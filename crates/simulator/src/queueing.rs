@@ -259,7 +259,7 @@ impl Core<'_> {
         let cpu = self.here();
         self.lock_queue(index);
         let (found, steps) = self.first_allowed(index, cpu);
-        self.charge(Spent::Scan, self.scan_ns(steps - 1, index));
+        self.charge_scan(steps - 1, index);
         match found {
             Some(_) if steps == 1 => drop(self.unlink_first(index)),
             Some(task) => self.unlink(index, task),
@@ -288,9 +288,16 @@ impl Core<'_> {
         }
     }
 
-    /// Cost of looking at `steps` tasks of the queue with this index.
-    pub fn scan_ns(&self, steps: u64, index: u32) -> u64 {
-        let fits = self.queues.get(index).len() as u64 <= self.cpus.costs().scan_cached_tasks;
-        steps * if fits { self.cpus.costs().scan_step_ns } else { self.cpus.costs().scan_miss_ns }
+    /// Charges looking at `steps` tasks of the queue with this index. Where they do not fit in the
+    /// cache, a line of each comes from memory.
+    pub fn charge_scan(&mut self, steps: u64, index: u32) {
+        let costs = self.cpus.costs();
+        if self.queues.get(index).len() as u64 <= costs.scan_cached_tasks {
+            return self.charge(Spent::Scan, steps * costs.scan_step_ns);
+        }
+        let (bytes, ns) = (steps * costs.line_bytes, steps * costs.scan_miss_ns);
+        let here = self.here();
+        self.buses.fetch((&mut self.cpus, &mut self.time), here, bytes, ns);
+        self.charge(Spent::Scan, ns);
     }
 }

@@ -65,7 +65,7 @@ impl Core<'_> {
                 self.give_back(task);
             }
         }
-        self.begin_moves();
+        self.go_on_with_moves();
         for other in 0..self.cpus.len() {
             if self.cpus[other].is_online && other != self.here() {
                 self.interrupt(other);
@@ -132,7 +132,7 @@ impl Core<'_> {
             return false;
         }
         self.queues.destroy_all();
-        let is_kept = |timer| !matches!(timer, Timer::Policy(..) | Timer::Move(_));
+        let is_kept = |timer| !matches!(timer, Timer::Policy(..) | Timer::Move(..));
         self.time.retain_timers(is_kept);
         for cpu in self.cpus.iter_mut() {
             cpu.late_timers.retain(|&timer| is_kept(timer));

@@ -396,6 +396,10 @@ impl Core<'_> {
         let distance = self.cpus.distance(last, here);
         let refill_ns =
             missing_kib * costs.refill_ns_per_kib[distance] + costs.migration_ns[distance];
+        if self.buses.are_there() {
+            let bytes = (missing_kib << 10) + self.cpus.migration_bytes(distance);
+            self.buses.fetch((&mut self.cpus, &mut self.time), last, bytes, refill_ns);
+        }
         if last != here {
             self.recorder.migrated();
             state.totals.migrations += 1;
@@ -436,7 +440,7 @@ impl Core<'_> {
         self.mark_idle(cpu);
         if newly {
             self.call_update_idle(cpu, true);
-            self.refresh_siblings(cpu);
+            self.refresh_mates(cpu);
         }
     }
 
@@ -445,6 +449,6 @@ impl Core<'_> {
         self.mark_busy(cpu);
         self.cpus[cpu].set_when(Await::Tick, self.time.next_tick());
         self.call_update_idle(cpu, false);
-        self.refresh_siblings(cpu);
+        self.refresh_mates(cpu);
     }
 }

@@ -221,6 +221,8 @@ pub struct Tasks {
     /// What runs on an idle CPU, by CPU.
     idle: Vec<Placed<abi::Task>>,
     address_spaces: Vec<Placed<abi::AddressSpace>>,
+    /// The tasks of each of the first address spaces, which are those that can be shared.
+    sharers: Vec<Vec<TaskId>>,
 }
 
 /// Weights of nice -20 to 19.
@@ -251,6 +253,7 @@ impl Tasks {
             address_spaces: (0..nr_spaces)
                 .map(|id| visible.place(abi::AddressSpace { id }))
                 .collect(),
+            sharers: vec![Vec::new(); nr_spaces as usize],
             ..Tasks::default()
         }
     }
@@ -265,6 +268,20 @@ impl Tasks {
     /// Where an address space is.
     pub fn space_address(&self, space: u32) -> *mut abi::AddressSpace {
         self.address_spaces[space as usize].address()
+    }
+
+    /// A new task gets its address space.
+    pub fn join_space(&mut self, id: TaskId, space: u32) {
+        self.state_mut(id).address_space = space;
+        if let Some(sharers) = self.sharers.get_mut(space as usize) {
+            sharers.push(id);
+        }
+    }
+
+    /// All tasks that ever shared a task's address space, in the order of their numbers.
+    pub fn process_of(&self, id: TaskId) -> Vec<TaskId> {
+        let sharers = self.sharers.get(self.state(id).address_space as usize);
+        sharers.map_or_else(|| vec![id], Vec::clone)
     }
 
     /// Adds a task of this kind; it is [`Place::Unborn`]. Its mask is its own.

@@ -17,8 +17,8 @@ pub enum Timer {
     Change(u32),
     /// That change reaches a task which was running on another CPU.
     Affinity(TaskId, u32),
-    /// A move to another group reaches a task which was running on another CPU.
-    Move(TaskId),
+    /// The move of this number to another group reaches a task which was running on another CPU.
+    Move(TaskId, u32),
 }
 
 impl Timer {

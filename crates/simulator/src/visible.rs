@@ -2,7 +2,9 @@
 
 use crate::abi::{self, CpuMask, MaskWidth};
 use crate::shown::{Part, Shown};
-use bytecode::{Arena, LOCKS_MAX, Lock, Locks, MEMORY_BEGIN, Maps, Memory, Room, Rows};
+use bytecode::{
+    Arena, LOCKS_MAX, Lock, Locks, MEMORY_BEGIN, Maps, Memory, NoAddresses, Room, Rows,
+};
 use policy::{Entry, Loaded};
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -44,6 +46,10 @@ pub struct Facts {
     pub nr_cpus_max: u64,
     /// The release of the kernel that the simulated one is like.
     pub version: u64,
+    /// The address of the mask of idle CPUs.
+    pub idle_cpus: u64,
+    /// The address of the mask of CPUs whose whole core is idle.
+    pub idle_cores: u64,
 }
 
 impl Shown for Facts {
@@ -230,8 +236,12 @@ impl Walks {
 impl Visible {
     /// Memory that holds nothing but the number of ticks a second, at its first address; with
     /// `has_parts` it is noted what is placed where, see [`Visible::part_at`].
-    pub fn new(hz: u32, nr_cpu_ids: u32, has_parts: bool) -> Visible {
-        let (room, memory) = Room::new(READ_ONLY_BYTES, WRITABLE_BYTES);
+    ///
+    /// # Errors
+    ///
+    /// [`NoAddresses`] if this process may not have as many.
+    pub fn new(hz: u32, nr_cpu_ids: u32, has_parts: bool) -> Result<Visible, NoAddresses> {
+        let (room, memory) = Room::new(READ_ONLY_BYTES, WRITABLE_BYTES)?;
         let placed = |address| NonNull::new(room.pointer(address)).expect("memory is not at 0");
         let (facts, walks) = (Placed(placed(FACTS).cast()), Placed(placed(WALKS).cast()));
         let walks = Walks { places: walks, open: 0 };
@@ -252,7 +262,7 @@ impl Visible {
         assert_eq!((visible.room.address(placed.address()), tasks), (FACTS, Some(TASKS.begin)));
         let locks = visible.room.take(size_of_val(&*visible.locks), align_of::<Lock>(), true);
         assert_eq!(locks, Some(width.locks().begin));
-        visible
+        Ok(visible)
     }
 
     /// Makes nobody's of all locks, as when the policy is gone.
@@ -277,12 +287,11 @@ impl Visible {
         self.memory.take().expect("one machine at a time")
     }
 
-    /// The memory of a machine that is gone, with the policy: its variables that it may write, the
+    /// The memory of a machine that is gone, with the policy: its variables, constant or not, the
     /// values of its maps and what else it took to write to is nobody's.
     pub fn give_back(&mut self, mut memory: Box<Memory>) {
-        self.room.take_back_writable(&mut memory);
-        let writable = self.room.written_from();
-        self.parts.as_mut().map(|parts| parts.split_off(&writable));
+        let first = self.room.take_back(&mut memory);
+        self.parts.as_mut().map(|parts| parts.split_off(&first));
         self.memory = Some(memory);
     }
 
@@ -292,12 +301,23 @@ impl Visible {
     ///
     /// If there is no room; all that is placed so is limited in number.
     pub fn place<T: Shown>(&mut self, value: T) -> Placed<T> {
-        self.place_with(value, 0, T::PARTS)
+        let place = self.room.take(size_of::<T>(), align_of::<T>(), true);
+        self.put(place, value, T::PARTS)
     }
 
     /// The same of what has other parts, with so many bytes of 0 behind it.
     pub fn place_with<T: Copy>(&mut self, value: T, more: usize, parts: &[Part]) -> Placed<T> {
         let place = self.room.take(size_of::<T>() + more, align_of::<T>(), true);
+        self.put(place, value, parts)
+    }
+
+    /// The same of what goes with the policy.
+    pub fn place_for_policy<T: Shown>(&mut self, value: T) -> Placed<T> {
+        let place = self.room.take_constant(size_of::<T>(), align_of::<T>());
+        self.put(place, value, T::PARTS)
+    }
+
+    fn put<T>(&mut self, place: Option<u64>, value: T, parts: &[Part]) -> Placed<T> {
         let address = place.expect("room for what is limited");
         self.note_parts(address, parts);
         let place = self.room.pointer(address).cast::<T>();
@@ -365,7 +385,15 @@ impl Visible {
         }
     }
 
-    /// The address of a copy of these bytes; `None` if there is no room.
+    /// The address of a text that the policy may only read, and that stays when it goes; `None` if
+    /// there is no room.
+    pub fn copy_name(&mut self, name: &str) -> Option<u64> {
+        let begin = self.room.take(name.len() + 1, LINE_BYTES, true);
+        self.copy_into(begin, name.len() + 1, name.as_bytes())
+    }
+
+    /// The address of a copy of these bytes, which goes with the policy; `None` if there is no
+    /// room.
     pub fn copy(&mut self, bytes: &[u8], read_only: bool) -> Option<u64> {
         self.copy_to(bytes.len(), bytes, read_only)
     }
@@ -374,15 +402,20 @@ impl Visible {
     /// `None` if there is no room.
     pub fn copy_to(&mut self, wanted: usize, bytes: &[u8], read_only: bool) -> Option<u64> {
         assert!(bytes.len() <= wanted, "{} bytes are to be {wanted}", bytes.len());
-        if read_only && self.room.read_only_left() < (wanted + RESERVED_BYTES) as u64 {
-            return None;
-        }
-        let begin = self.room.take(wanted, LINE_BYTES, read_only)?;
-        let place = self.room.pointer(begin);
+        let begin = match read_only {
+            true if self.room.read_only_left() < (wanted + RESERVED_BYTES) as u64 => None,
+            true => self.room.take_constant(wanted, LINE_BYTES),
+            false => self.room.take(wanted, LINE_BYTES, false),
+        };
+        self.copy_into(begin, wanted, bytes)
+    }
+
+    fn copy_into(&mut self, begin: Option<u64>, wanted: usize, bytes: &[u8]) -> Option<u64> {
+        let place = self.room.pointer(begin?);
         // SAFETY: the room was just taken and is large enough.
         unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-        self.note_parts(begin, &[Part { offset: 0, bytes: wanted, name: "a text" }]);
-        Some(begin)
+        self.note_parts(begin?, &[Part { offset: 0, bytes: wanted, name: "a text" }]);
+        begin
     }
 
     /// Writes bytes where a policy has room for them; `None` if they are beyond all.

@@ -2,7 +2,7 @@
 
 use crate::abi::{self, MaskWidth};
 use crate::groups::{WALK_BACK, WALK_DOWN, WALK_UP};
-use crate::object_calls::{CALLS, FREQUENCY_POLICIES, HOLDINGS, RUN_QUEUES};
+use crate::object_calls::{CALLS, FREQUENCY_POLICIES, HOLDINGS, NUMBERS_MAX, RUN_QUEUES};
 use crate::releases;
 use crate::shown::written_fields;
 use crate::visible::{FACTS, Facts, TASK_MASK_AT, WALKS, WALKS_MAX};
@@ -61,7 +61,7 @@ const PER_CPU: [(&str, u64); 2] =
     [("runqueues", RUN_QUEUES), ("cpufreq_cpu_data", FREQUENCY_POLICIES)];
 
 /// Calls whose answers policies find themselves: what is called most, by what was counted.
-fn shortcuts(width: MaskWidth) -> [(&'static str, Shortcut); 17] {
+fn shortcuts(width: MaskWidth) -> [(&'static str, Shortcut); 23] {
     let fact = |offset: usize, size| Shortcut::Load {
         address: FACTS + offset as u64,
         size,
@@ -83,7 +83,13 @@ fn shortcuts(width: MaskWidth) -> [(&'static str, Shortcut); 17] {
         ("bpf_task_release", Shortcut::Zero),
         ("bpf_rcu_read_lock", Shortcut::Zero),
         ("bpf_rcu_read_unlock", Shortcut::Zero),
+        ("scx_bpf_get_idle_cpumask", fact(offset_of!(Facts, idle_cpus), Size::Double)),
+        ("scx_bpf_get_idle_smtmask", fact(offset_of!(Facts, idle_cores), Size::Double)),
+        ("scx_bpf_put_idle_cpumask", Shortcut::Zero),
+        ("scx_bpf_put_cpumask", Shortcut::Zero),
+        ("bpf_iter_num_new", Shortcut::BeginNumbers(NUMBERS_MAX)),
         ("bpf_iter_num_next", Shortcut::NextNumber),
+        ("bpf_iter_num_destroy", Shortcut::Zero),
         ("bpf_map_lookup_elem", Shortcut::Element),
         ("bpf_spin_lock", Shortcut::Lock(width.locks())),
         ("bpf_spin_unlock", Shortcut::Unlock(width.locks())),

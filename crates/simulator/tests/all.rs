@@ -3,6 +3,7 @@
 mod baselines;
 mod bfs;
 mod broken_policies;
+mod buses;
 mod cfs;
 mod cfs_2007;
 mod cfs_gavl;

@@ -114,9 +114,11 @@ fn an_arena_that_is_too_small_is_told_with_what_it_would_take() {
 }
 
 #[test]
-fn an_arena_that_only_a_loader_s_program_names_is_none_of_the_policy_s() {
+fn an_arena_is_a_policy_s_if_an_operation_names_it_and_not_only_a_loader_s_program() {
     let names = "asm volatile(\"\" ::\"r\"(&arena));";
-    for (in_enqueue, is_taken) in [("", false), (names, true)] {
+    // One that the simulator never calls counts, by what it calls if not by itself.
+    let cases = [["", "", ""], [names, "", ""], ["", names, ""], ["", "named();", names]];
+    for [in_enqueue, in_order, in_named] in cases {
         let text = format!(
             "#include <scx/common.bpf.h>
             char _license[] SEC(\"license\") = \"GPL\";
@@ -124,16 +126,24 @@ fn an_arena_that_only_a_loader_s_program_names_is_none_of_the_policy_s() {
                 arena SEC(\".maps\");
             struct sched_ext_ops_cid {{
                 void (*enqueue)(struct task_struct *p, u64 enq_flags);
+                bool (*core_sched_before)(struct task_struct *a, struct task_struct *b);
                 char name[128];
             }};
             SEC(\"syscall\") int early(const void *context) {{ {names} return 0; }}
+            __noinline int named(void) {{ {in_named} return 0; }}
             void BPF_STRUCT_OPS(own_enqueue, struct task_struct *p, u64 enq_flags)
             {{ {in_enqueue} scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags); }}
-            SEC(\".struct_ops.link\") struct sched_ext_ops_cid own_ops =
-                {{ .enqueue = (void *)own_enqueue, .name = \"own\" }};"
+            bool BPF_STRUCT_OPS(own_before, struct task_struct *a, struct task_struct *b)
+            {{ {in_order} return false; }}
+            SEC(\".struct_ops.link\") struct sched_ext_ops_cid own_ops = {{
+                .enqueue = (void *)own_enqueue,
+                .core_sched_before = (void *)own_before,
+                .name = \"own\",
+            }};"
         );
         let policy = compile_with("[[call]]\nprogram = \"early\"\n", &text);
         let said = said_at_end(&policy, &[run(MS)], &Options::default());
+        let is_taken = [in_enqueue, in_order].iter().any(|text| !text.is_empty());
         assert_eq!(said.contains("here none does\nhint: "), !is_taken, "{said}");
         assert_eq!(said.is_empty(), is_taken, "{said}");
     }

@@ -5,8 +5,8 @@
 use crate::support::*;
 use scenario::builder::ProgramBuilder;
 use scenario::draw::Random;
-use scenario::machine::{Costs, Machine};
-use scenario::workload::{Amount, InitialTask, Op, Repeat, TaskTemplate, Workload};
+use scenario::machine::{Costs, Linux, Machine};
+use scenario::workload::{Amount, Channel, InitialTask, Op, Repeat, TaskTemplate, Workload};
 use simulator::{RunResult, Status};
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -337,6 +337,27 @@ fn a_hog_speeds_up_when_its_sibling_goes_idle() {
 }
 
 #[test]
+fn turbo_lasts_as_long_as_other_cores_of_the_cache_are_idle() {
+    // Two threads of one core, and a core of the same cache and of another one.
+    for (core, cache, with_both) in [(0, 0, 1500), (1, 0, 1200), (1, 1, 1500)] {
+        let mut machine = two_threads(100);
+        (machine.cpus[1].core, machine.cpus[1].cache) = (core, cache);
+        machine.turbo_permille = vec![1500, 1200];
+        let (short_ns, long_ns) = (12 * MS, 60 * MS);
+        let programs = [process("a", &[run(short_ns)]), process("b", &[run(long_ns)])];
+        let result = outcome("fifo", &machine, &together(programs.to_vec()), None, &[]);
+        let both_ns = short_ns * 1000 / with_both;
+        let expected_ns = both_ns + (long_ns - short_ns) * 1000 / 1500;
+        assert!(result.makespan_ns.abs_diff(expected_ns) <= 2, "{}", result.makespan_ns);
+    }
+    let mut machine = costless(1, HZ);
+    machine.turbo_permille = vec![1500, 1200];
+    let alone = together(vec![process("a", &[run(60 * MS)])]);
+    let result = outcome("fifo", &machine, &alone, None, &[]);
+    assert_eq!(result.makespan_ns, 40 * MS + CALL_NS, "a machine of one CPU");
+}
+
+#[test]
 fn a_migration_and_its_refill_cost_by_distance() {
     const FOOTPRINT_KIB: u64 = 48;
     let places = [((0, 0, 0), 1), ((1, 0, 0), 2), ((1, 1, 0), 3), ((1, 1, 1), 4)];
@@ -441,6 +462,40 @@ fn cpus_that_scan_one_queue_take_turns() {
     }
     assert!(waits > 3, "{waits}: the two hardly met");
     assert_eq!(result.cpu_time_ns.lock_wait, waited_ns);
+}
+
+#[test]
+fn who_waits_for_a_lock_beyond_the_stop_lets_nobody_else_do_anything_there() {
+    let (nr_others, step_ns) = (20, S);
+    let policy = compile("crates/simulator/tests/closed_forms/scans.bpf.c");
+    // CPUs 0 and 1 look at all tasks of CPU 2, which is busy, when their own have ended; then CPU 3
+    // is still at the end of its own.
+    let own = |name, ns, cpu| pinned(process(name, &[run(ns)]), cpu);
+    let mut tasks = vec![own("first", 7_500 * US, 0), own("second", 7_600 * US, 1)];
+    tasks.extend([own("holder", 100 * S, 2), own("leaver", 9 * MS, 3)]);
+    tasks.extend((0..nr_others).map(|_| own("other", US, 2)));
+    let mut workload = together(tasks);
+    for (place, initial) in workload.initial.iter_mut().enumerate() {
+        initial.start_at_ns = if place < 4 { place as u64 * US } else { MS };
+    }
+    let stop_ns = 10 * MS;
+    workload.stop_at_ns = Some(stop_ns);
+    let mut machine = costless(4, HZ);
+    (machine.costs.scan_step_ns, machine.costs.scan_miss_ns) = (step_ns, step_ns);
+    machine.costs.exit_ns = 2 * MS;
+    let result = outcome_of(&policy, &machine, &workload, None, [].into());
+
+    let spent = result.cpu_time_ns;
+    let exits = ["first", "second"].map(|name| group(&result, name).last_exit_ns);
+    assert!(exits[0] < exits[1] && exits[1] < stop_ns, "{exits:?}");
+    // A step leads from one to the next.
+    let scan_ns = (nr_others - 1) * step_ns;
+    let free_at_ns = exits[0] + scan_ns;
+    assert_eq!(result.elapsed_ns, free_at_ns + scan_ns);
+    assert_eq!(spent.lock_wait, free_at_ns - exits[1]);
+    assert_eq!(spent.total(), result.elapsed_ns * result.nr_cpus);
+    // Three exits, and a few calls.
+    assert!((6 * MS..6 * MS + 50 * US).contains(&spent.kernel), "{spent:?}");
 }
 
 // ---- queues in the long run ---------------------------------------------------------------------
@@ -553,4 +608,57 @@ fn memory_does_not_grow_with_the_length_of_a_run() {
     // A stay that was kept would take 24 bytes: megabytes more.
     let grew_kib = long_kib.saturating_sub(short_kib);
     assert!(grew_kib < 512, "{short_kib} KiB, then {long_kib}");
+}
+
+// ---- pipes of their time ------------------------------------------------------------------------
+
+/// Ten tasks write a byte each into a pipe that holds one, and one task reads them.
+fn switches_at_a_full_pipe(linux: Option<&str>) -> u64 {
+    let writers = vec![process("writer", &[Op::Send { channel: 0, bytes: 1 }]); 10];
+    let reader = process("reader", &[Op::Recv { channel: 0, bytes: 10 }]);
+    let mut workload = together([writers, vec![reader]].concat());
+    workload.channels[0] = Channel { capacity_bytes: 1, ..Channel::default() };
+    let mut machine = costless(1, HZ);
+    machine.linux = linux.and_then(Linux::named);
+    group(&outcome("fifo", &machine, &workload, None, &[]), "writer").switches
+}
+
+#[test]
+fn a_pipe_wakes_all_its_writers_until_linux_5_5_and_then_one() {
+    // All run at first, and nine wait. Then each byte that is read wakes all who wait, or one.
+    let all = 10 + (1..=9).sum::<u64>();
+    assert_eq!(switches_at_a_full_pipe(Some("2.6.0")), all);
+    assert_eq!(switches_at_a_full_pipe(Some("5.5")), all);
+    assert_eq!(switches_at_a_full_pipe(Some("5.6")), 10 + 9);
+    assert_eq!(switches_at_a_full_pipe(None), 10 + 9);
+}
+
+/// Two bytes are read at once: the writer that is woken for the first wakes the next one.
+#[test]
+fn a_writer_that_was_woken_wakes_the_next_while_there_is_room() {
+    let writers = vec![process("writer", &[Op::Send { channel: 0, bytes: 1 }]); 6];
+    let reader = process("reader", &[Op::Recv { channel: 0, bytes: 2 }, sleep(MS)]);
+    let rest = process("rest", &[sleep(5 * MS), Op::Recv { channel: 0, bytes: 4 }]);
+    let mut workload = together([writers, vec![reader, rest]].concat());
+    workload.channels[0] = Channel { capacity_bytes: 2, ..Channel::default() };
+    let machine = Machine { linux: None, ..costless(1, HZ) };
+    let result = outcome("fifo", &machine, &workload, None, &[]);
+    // Two wrote, and four waited: two of them until the first read, two until the second.
+    let ends: Vec<u64> = stays(&result, "writer").iter().map(|stay| stay.1 / MS).collect();
+    assert_eq!(ends.len(), 6 + 4);
+    assert_eq!(ends.iter().filter(|&&at_ms| at_ms >= 5).count(), 2);
+}
+
+#[test]
+fn a_pipe_holds_what_pipes_of_its_kernel_hold() {
+    let page = [Op::Send { channel: 0, bytes: 4096 }, run(MS)];
+    let mut workload = together(vec![task("writer", 0, times(20, &page))]);
+    workload.channels[0] = Channel::default();
+    for (linux, pages) in [(Some("2.4"), 1), (Some("2.6.11"), 16), (None, 16)] {
+        let mut machine = costless(1, HZ);
+        machine.linux = linux.and_then(Linux::named);
+        let result = outcome("fifo", &machine, &workload, S, &[]);
+        // It waits for ever with the one that finds no room.
+        assert_eq!(group(&result, "writer").run_ns / MS, pages, "{linux:?}");
+    }
 }

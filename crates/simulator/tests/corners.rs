@@ -191,8 +191,19 @@ fn an_iterator_over_bits_believes_no_word_of_the_policys() {
         static struct bpf_iter_bits its[300];
         bpf_for(i, 0, 300)
             if (bpf_iter_bits_new(&its[i % 300U], words, 2) != (i < 256 ? 0 : -ENOMEM))
-                scx_bpf_error(\"%d\", i);";
+                scx_bpf_error(\"%d\", i);
+        bpf_for(i, 0, 300) bpf_iter_bits_destroy(&its[i % 300U]);";
     assert_eq!(said_of_init(too_many, false), "");
+}
+
+#[test]
+fn an_iterator_over_bits_that_is_left_open_is_named_with_its_line() {
+    let left = "bpf_iter_bits_new(&it, words, 2); /* here */";
+    let text = TEXTS_AND_BITS.replace("@INIT@", left);
+    let line = text.lines().position(|line| line.contains("here")).expect("it is there") + 1;
+    let said = said_of_init(left, false);
+    assert!(said.contains(&format!("wrong.bpf.c:{line}")), "{said}");
+    assert!(said.ends_with(": an iterator over bits was begun and not destroyed"), "{said}");
 }
 
 #[test]

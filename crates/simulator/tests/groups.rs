@@ -257,9 +257,11 @@ fn who_is_moved_leaves_its_cpu_or_its_queue_for_that_time() {
     assert_eq!(lines, expected.concat());
 }
 
-/// A policy that ends where a move is not told as a whole, and prints how many were.
+/// A policy that ends where a move is not told as a whole, or begins when all are gone whose names
+/// begin with m, if there were any, and prints how many moves there were.
 const PAIRS: &str = "
-    static u64 going[4096], nr_moved;
+    static u64 going[4096], nr_moved, nr_movers;
+    static bool had_movers;
     static void check(bool is_well, struct task_struct *p, u64 to)
     {
         if (!is_well)
@@ -268,7 +270,7 @@ const PAIRS: &str = "
     }
     s32 BPF_STRUCT_OPS(told_prep, struct task_struct *p, struct cgroup *from, struct cgroup *to)
     {
-        check(!going[p->pid & 4095], p, to->kn->id);
+        check(!going[p->pid & 4095] && (nr_movers || !had_movers), p, to->kn->id);
         going[p->pid & 4095] = to->kn->id;
         return 0;
     }
@@ -281,10 +283,15 @@ const PAIRS: &str = "
     s32 BPF_STRUCT_OPS(told_init_task, struct task_struct *p, struct scx_init_task_args *args)
     {
         check(!args->fork || p->cgroups->dfl_cgrp == args->cgroup, p, 0);
+        had_movers |= p->comm[0] == 'm';
+        nr_movers += p->comm[0] == 'm';
         return 0;
     }
     void BPF_STRUCT_OPS(told_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
-    { check(!going[p->pid & 4095], p, 0); }
+    {
+        check(!going[p->pid & 4095], p, 0);
+        nr_movers -= p->comm[0] == 'm';
+    }
     void BPF_STRUCT_OPS(told_exit, struct scx_exit_info *ei) { bpf_printk(\"%d\", nr_moved); }";
 
 /// How often tasks moved under that policy, on four CPUs on which interrupts take time.
@@ -351,4 +358,123 @@ fn a_policy_that_is_loaded_again_has_no_move_that_another_began() {
         in_between += u64::from((1..16).contains(&moved[0]));
     }
     assert!(in_between > 0);
+}
+
+/// Who moves its process, and three of it who compute on other CPUs meanwhile.
+const MOVERS: &str = r#"
+cgroups = [{ path = "/one" }, { path = "/two" }]
+[[tasks]]
+name = "mover"
+address_space = "shared"
+count = 1
+program = [{ run = "1ms" }, { repeat = 20, do = [{ move = "/two" }, { move = "/one" }] }]
+[[tasks]]
+name = "hog"
+address_space = "shared"
+count = 3
+program = [{ run = "20ms" }]
+"#;
+
+#[test]
+fn who_moves_its_process_goes_on_when_all_of_it_are_there() {
+    // Each of 40 moves is one of four tasks.
+    assert_eq!(moves_of(MOVERS), [160]);
+    // Some of those that three ask for find all of the process there. Nobody ends before its own.
+    assert!(moves_of(&MOVERS.replace("count = 1", "count = 3"))[0] > 160);
+}
+
+#[test]
+fn nobody_is_deadlocked_while_a_move_is_on_its_way() {
+    // It may wait at the gate before the interrupt comes for which the other sleeps.
+    let waits = |ns: u64| {
+        format!(
+            r#"
+cgroups = [{{ path = "/one" }}]
+[[tasks]]
+name = "mover"
+address_space = "shared"
+program = [{{ run = "1ms" }}, {{ move = "/one" }}, {{ wake = "go" }}]
+[[tasks]]
+name = "other"
+address_space = "shared"
+program = [{{ run = "{ns}ns" }}, {{ wait = "go" }}]
+[gates.go]
+"#
+        )
+    };
+    for ns in (990_000..1_010_000).step_by(250) {
+        assert_eq!(moves_of(&waits(ns)), [2], "{ns}");
+    }
+}
+
+#[test]
+fn an_interrupt_for_a_move_that_a_fork_has_ended_does_not_end_the_next_one() {
+    let text = format!(
+        "{HEAD}
+        s32 BPF_STRUCT_OPS(told_prep, struct task_struct *p, struct cgroup *from,
+                           struct cgroup *to)
+        {{ bpf_printk(\"%llu\", bpf_ktime_get_ns()); return 0; }}
+        void BPF_STRUCT_OPS(told_move, struct task_struct *p, struct cgroup *from,
+                            struct cgroup *to)
+        {{ bpf_printk(\"%llu\", bpf_ktime_get_ns()); }}
+        SCX_OPS_DEFINE(told_ops, .enqueue = (void *)told_enqueue,
+            .cgroup_prep_move = (void *)told_prep, .cgroup_move = (void *)told_move,
+            .name = \"told\");"
+    );
+    let workload = parsed(
+        r#"
+cgroups = [{ path = "/one" }, { path = "/two" }]
+[[moves]]
+at = "5ms"
+task = "hog"
+cgroup = "/one"
+[[moves]]
+at = "5000500ns"
+task = "hog"
+cgroup = "/two"
+[[tasks]]
+name = "hog"
+cpus = [1]
+program = [{ run = "5000300ns" }, { fork = "kid" }, { run = "1ms" }]
+[templates.kid]
+program = [{ run = "1us" }]
+"#,
+    );
+    let mut machine = costless(2, 1000);
+    machine.costs.ipi_ns = 2000;
+    let printed = Printed::default();
+    let options = Options { prints: Some(printed.show()), ..Options::default() };
+    let result = attempt_with(&compile_text(&text), &machine, &workload, &options);
+    assert!(result.error.is_none(), "{:?}", result.error);
+    let number = |line: &String| line.split("printk: ").last()?.parse::<u64>().ok();
+    let times: Vec<u64> = printed.lines().iter().filter_map(number).collect();
+    let [first, ended, second, moved] = times[..] else { panic!("{times:?}") };
+    assert!(first + 2000 > ended && ended < second, "the fork ends the first: {times:?}");
+    assert!(second + 2000 <= moved, "{times:?}");
+}
+
+#[test]
+fn a_process_is_written_once_however_many_of_its_threads_have_the_name() {
+    let text = format!(
+        "{HEAD}
+        s32 BPF_STRUCT_OPS(told_prep, struct task_struct *p, struct cgroup *from,
+                           struct cgroup *to)
+        {{ bpf_printk(\"asked\"); return -EPERM; }}
+        SCX_OPS_DEFINE(told_ops, .enqueue = (void *)told_enqueue,
+            .cgroup_prep_move = (void *)told_prep, .name = \"told\");"
+    );
+    let policy = compile_text(&text);
+    for (space, asked) in [("address_space = \"shared\"", 1), ("", 40)] {
+        let workload = parsed(&format!(
+            "cgroups = [{{ path = \"/one\" }}]
+            moves = [{{ at = \"1ms\", task = \"t\", cgroup = \"/one\" }}]
+            [[tasks]]\nname = \"t\"\n{space}\ncount = 40\nprogram = [{{ sleep = \"2ms\" }}]"
+        ));
+        let printed = Printed::default();
+        let options = Options { prints: Some(printed.show()), ..Options::default() };
+        let result = attempt_with(&policy, &costless(2, 1000), &workload, &options);
+        assert!(result.error.is_none(), "{:?}", result.error);
+        let lines = printed.lines();
+        assert_eq!(lines.iter().filter(|line| line.ends_with("asked")).count(), asked);
+    }
 }

@@ -345,6 +345,31 @@ hotplug = [
 }
 
 #[test]
+fn constants_are_given_back_when_the_policy_is_loaded_again() {
+    let text = r#"
+#include <scx/common.bpf.h>
+char _license[] SEC("license") = "GPL";
+const volatile u8 table[5 << 20] = { [7] = 1 };
+void BPF_STRUCT_OPS(big_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	if (table[7] != 1 || table[(5 << 20) - 1])
+		scx_bpf_error("not as it was");
+	scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+}
+SCX_OPS_DEFINE(big_ops, .enqueue = (void *)big_enqueue, .name = "big");
+"#;
+    let change = |at: u64| {
+        let state = if at % 2 == 1 { "offline" } else { "online" };
+        format!("[[hotplug]]\nat = \"{at}ms\"\ncpu = 1\nstate = \"{state}\"\n")
+    };
+    let changes: String = (1..=20).map(change).collect();
+    let tasks = "[[tasks]]\nname = \"t\"\ncount = 3\nprogram = [{ run = \"20ms\" }]";
+    let workload = parsed(&format!("{changes}{tasks}"));
+    let result = attempt(&compile_text(text), &costless(2, 1000), &workload, 1);
+    assert_eq!((result.status, &result.error, result.restarts), (Status::Completed, &None, 20));
+}
+
+#[test]
 fn equal_runs_with_restarts_are_equal() {
     let text = r#"
 tasks = [{ name = "t", count = 9, program = [{ repeat = 40, do = [

@@ -48,9 +48,9 @@ def export_verb(store, output, wanted, what, suite) -> None:
     """Write what a store holds as CSV, Parquet or LaTeX.
 
     Runs, repetitions, comparisons or heats; as LaTeX a table of runs. A row a run: what ran, all
-    parameters of its workload (columns parameter.NAME), and all numbers of its result, times in
-    nanoseconds, also of its requests (requests.NAME.) and groups of tasks
-    (task_groups.NAME.NICE.). A row a repetition: what it measured, in which unit, and the
+    parameters of its workload and all else that was varied (columns parameter.NAME), and all
+    numbers of its result, times in nanoseconds, also of its requests (requests.NAME.) and groups of
+    tasks (task_groups.NAME.NICE.). A row a repetition: what it measured, in which unit, and the
     surroundings (columns environment.NAME); warm-ups and failures are there, and marked. A row a
     comparison: ratio, p values, word and effect sizes of a setup against the first. A row a round
     of each structure in a heat.

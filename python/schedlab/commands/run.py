@@ -78,6 +78,8 @@ def run_verb(
             **inside,
         }
         record = making.make_one(cell, print_note, timeline, **how)
+        if strict:
+            record.manifest["replay"] += " --strict"
         traces = record.result.pop("queue_traces", None)
         if opened is not None:
             opened.add(sweep.without_timeline(record))

@@ -1,5 +1,7 @@
 """The verb `schedlab sweep`: thousands or millions of runs, here or on other computers."""
 
+import shlex
+
 import click
 
 from schedlab import catalogue
@@ -9,7 +11,6 @@ from schedlab.report import tables
 from schedlab.shown import print_note
 from schedlab.store.runs import Store
 from schedlab.sweeping import loop
-from schedlab.values import parse_duration_ns
 
 
 @click.command("sweep")
@@ -30,7 +31,7 @@ def sweep_verb(file, jobs, where, limit, store, quiet, as_json) -> bool:
     Grids may be larger than `compare` takes. Each run is kept in the store: after Ctrl-C or a
     crash, the same command goes on where it stopped.
     """
-    limit_s = parse_duration_ns("--limit", limit) / 1e9 if limit else None
+    limit_s = loop.limit_s(limit)
     options_of_file = definition.read_options(catalogue.find(catalogue.EXPERIMENTS, file))
     asked = definition.build({"repeat": definition.REPEATS, **options_of_file})
     with Store(store) as opened:
@@ -59,6 +60,6 @@ def _tell(made: loop.Sweep, quiet: bool, as_json: bool) -> bool:
         print_note(f"{made.nr_made:,} runs made, {reused}{by_others * bool(made.nr_of_others)}")
         if nr_failed:
             print_note(f"{nr_failed:,} of them failed")
-        its = f"{made.store.path} --experiment {made.asked.name}"
-        print_note(f"their numbers: schedlab export {its} -o runs.csv")
+        its = [str(made.store.path), "--experiment", made.asked.name or made.asked.id]
+        print_note(f"their numbers: {shlex.join(['schedlab', 'export', *its, '-o', 'runs.csv'])}")
     return bool(nr_failed)

@@ -1,5 +1,6 @@
 """The verb `schedlab tune`: which values of a policy's tunables are best for an objective?"""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -7,6 +8,7 @@ import click
 
 from schedlab import catalogue, user_file, values
 from schedlab.commands import options
+from schedlab.errors import BadValue
 from schedlab.shown import print_data, print_note
 from schedlab.tuning import asked, named_set
 
@@ -57,17 +59,21 @@ def tune_verb(
 
     Optuna proposes values; every trial meets the seeds that the policy as it is met. What is best
     then is run again on fresh seeds, and on workloads that the search never met, beside the policy
-    as it is. Only what is better on fresh seeds, and worse in no scenario, is called better, and
-    written as a named set. After Ctrl-C the same command goes on where it stopped.
+    as it is. Only what is better on fresh seeds, and shown to be no worse in any scenario, is
+    called better, and written as a named set. After Ctrl-C the same command goes on where it
+    stopped.
     """
     given |= {"policy": policy, "with": values.parse_assignments("--with", parameters)}
     given["set"] = values.parse_assignments("--set", settings)
     given["ranges"] = values.parse_assignments("--range", ranges)
     tuning = asked.build(given)
     target = named_set.path_for(policy, path)
-    named_set.refuse_unfit(target, name)
+    named_set.refuse_unfit(target, name, store)
     if report_path:
         user_file.refuse_unwritable(report_path, store)
+        if os.path.realpath(report_path) == os.path.realpath(target):
+            what = "is the file that the set is written to"
+            raise BadValue("--report", str(report_path), what, "name another file for either")
     from schedlab.tuning import table
     from schedlab.tuning.tune import tune
 

@@ -212,6 +212,7 @@ class Grid(Sequence[Cell]):
         self._combinations = combinations = varying.Combinations(
             asked.varied, asked.sample, known, labels, asked.workload
         )
+        self._combination = _kept(combinations.__getitem__)
         if asked.vm:
             self._refuse_unplayable()
         self.machines = machines = _choose_machines(asked)
@@ -240,7 +241,7 @@ class Grid(Sequence[Cell]):
 
     def __getitem__(self, index: int) -> Cell:
         machine, combination, choice, seed = self._at(index)
-        of = self._combinations[combination]
+        of = self._combination(combination)
         place, workload = self._scenario(machine, of)
         policy = self._policy_of(choice, of.tunables(choice.label))
         return Cell(policy, place, workload, seed, self._asked.until_ns, self.version, of.all)
@@ -248,7 +249,7 @@ class Grid(Sequence[Cell]):
     def place(self, index: int) -> Place:
         """Where the run stands, without its files: to see in no time whether it is there."""
         machine, combination, choice, seed = self._at(index)
-        return Place(choice.label, machine.name, self._combinations.values(combination), seed)
+        return Place(choice.label, machine.name, self._combination(combination).all, seed)
 
     def _at(self, index: int) -> tuple[ChosenMachine, int, PolicyChoice, int]:
         if not 0 <= index < len(self):

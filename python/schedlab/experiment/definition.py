@@ -396,7 +396,8 @@ def _listed(table: Table, key: str) -> str:
         return table.word(key)
     if not given:
         table.refuse(key, given, "is empty")
-    items = Table(dict(enumerate(given)), table.place_of(key), " ")
+    numbered = {str(at): value for at, value in enumerate(given)}
+    items = Table(numbered, table.place_of(key), " ")
     return ",".join(items.word(at) for at in items.given)
 
 

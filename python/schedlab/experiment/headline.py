@@ -7,7 +7,7 @@ else response times, else shares of CPU time, else wake-up latencies.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from schedlab.experiment.metrics import Metrics
+from schedlab.experiment.metrics import Metrics, OfPolicy
 from schedlab.experiment.study import Panel, ScenarioRuns, Study, are_equal, bounded, mean
 from schedlab.report.forms import Form, list_text, number_text, ratio_text, time_text
 from schedlab.statistics.estimates import THRESHOLD, Estimate
@@ -46,7 +46,8 @@ def _times(study: Study, panel: Panel) -> str:
     last = panel.cells[-1]
     makespans = panel.makespans if panel.is_flat else list(last.makespan.values())
     where = ":" if study.axis is None else f" at any {study.axis};{study.at(last)}"
-    where = f": at every value of {study.axis}" if panel.is_flat else where
+    if panel.is_flat and study.axis is not None:
+        where = f": at every value of {study.axis}"
     some = len(last.makespan) < len(study.policies)
     who = f"of {list_text(list(last.makespan))} none" if some else "no policy"
     shortest, longest = _ends(makespans)
@@ -70,33 +71,45 @@ def _span(study: Study, makespans: Sequence[Estimate]) -> str:
 
 
 def _difference(study: Study, metrics: Metrics, panel: Panel) -> str:
-    """The first metric in which any two policies differ at the last value of what was varied: its
-    best and its worst."""
+    """The first metric in which any two policies differ anywhere: its best and its worst where
+    they are furthest apart."""
     latencies, requests, shares = (
-        [row for row in rows if row.panel is panel] for rows in metrics.last.rows
+        [row for row in rows if row.panel is panel] for rows in metrics.rows
     )
-    missed = [(row.name, row.policy, row.missed) for row in requests if row.missed]
-    answered = [(r.name, r.policy, r.delays.percentiles["p99"]) for r in requests if r.delays]
-    errors = [("", row.policy, row.largest) for row in shares]
-    woken = [("", row.policy, row.percentiles["p99"]) for row in latencies]
+    missed = [(row, row.name, row.missed) for row in requests if row.missed]
+    answered = [(row, row.name, row.delays.percentiles["p99"]) for row in requests if row.delays]
+    errors = [(row, "", row.largest) for row in shares]
+    woken = [(row, "", row.percentiles["p99"]) for row in latencies]
     text = ""
     if missed and not any(number.mean for _, _, number in missed):
-        text = f"No deadline was missed{study.at(panel.cells[-1])}"
+        somewhere = study.at(panel.cells[-1]) if len(panel.cells) == 1 else f" at any {study.axis}"
+        text = f"No deadline was missed{somewhere}"
     for what, rows, form in (
         ("Missed deadlines", missed, "{:.2f} %".format),
         ("99th percentile of response time", answered, time_text),
         ("Largest error of a share of CPU time", errors, "{:.2f} points".format),
         ("99th percentile of wake-up latency", woken, time_text),
     ):
-        # Policies differ most in what somebody serves worst.
-        worst = max(rows, key=lambda row: row[2].mean, default=("",))[0]
-        values = {policy: number for name, policy, number in rows if name == worst}
-        low, high = (_end(values, choose, form) for choose in (min, max))
-        if low != high:
-            name = f" ({worst})" if worst else ""
-            at = study.at(panel.cells[-1])
-            return f"{text}{'. ' * bool(text)}{what}{name}{at}: from {low} to {high}"
+        widest, told = 0.0, ""
+        for cell in panel.cells:
+            name, values = _worst_served([row for row in rows if row[0].cell is cell])
+            means = [value.mean for value in values.values()]
+            low, high = (_end(values, choose, form) for choose in (min, max))
+            # Of equal ones the last: more is asked of policies there.
+            if low != high and max(means) - min(means) >= widest:
+                widest = max(means) - min(means)
+                told = f"{f' ({name})' * bool(name)}{study.at(cell)}: from {low} to {high}"
+        if told:
+            return f"{text}{'. ' * bool(text)}{what}{told}"
     return text or "Nothing else that was measured tells them apart"
+
+
+def _worst_served(
+    rows: Sequence[tuple[OfPolicy, str, Estimate]],
+) -> tuple[str, dict[str, Estimate]]:
+    """In what somebody serves worst policies differ most: its name, and the numbers of all."""
+    worst = max(rows, key=lambda row: row[2].mean, default=(None, ""))[1]
+    return worst, {row.policy: number for row, name, number in rows if name == worst}
 
 
 def _end(values: Mapping[str, Estimate], choose: Callable, form: Form) -> str:

@@ -80,7 +80,7 @@ def render(
         cost_parts=[part for part in switch_costs.PARTS if any(c.parts[part].mean for c in costs)],
         knees=list(switch_costs.knee_texts(study)),
         what_was_run=_what_was_run(study),
-        cpu_parts=figures.CPU_PARTS,
+        cpu_parts=figures.parts_of(row["shares"] or {} for row in split_rows),
         percentiles=PERCENTILES,
         quantile_levels=estimates.QUANTILE_LEVELS,
         percent_form="{:.2f}".format,
@@ -138,10 +138,11 @@ def _split_rows(study: Study) -> Iterator[dict]:
         row |= {"panel": panel, "cell": cell, "x": cell.x, "policy": policy, "shares": None}
         if all(result["cpu_time_ns"] for result in results):
             splits = [result["cpu_time_ns"] for result in results]
-            all_ns = [max(sum(split[part] for part in figures.CPU_PARTS), 1) for split in splits]
+            parts = figures.parts_of(splits)
+            all_ns = [max(sum(split.get(part, 0) for part in parts), 1) for split in splits]
             row["shares"] = {
-                part: estimate([s[part] / ns for s, ns in zip(splits, all_ns, strict=True)])
-                for part in figures.CPU_PARTS
+                part: estimate([s.get(part, 0) / ns for s, ns in zip(splits, all_ns, strict=True)])
+                for part in parts
             }
         yield row
 

@@ -117,7 +117,8 @@ def title_of(definition: Mapping) -> str:
 
 
 def run_row(record: RunRecord) -> dict:
-    """What ran, all parameters (parameter.NAME) and every number of the result by its name."""
+    """What ran, all parameters and what else was varied (parameter.NAME), and every number of the
+    result by its name."""
     manifest, error = record.manifest, record.result.get("error")
     row = {
         "policy": record.policy,
@@ -130,7 +131,9 @@ def run_row(record: RunRecord) -> dict:
         "digest": record.digest,
         "tunables": canonical_json(manifest["tunables"]),
     }
-    row |= {f"parameter.{name}": value for name, value in manifest["parameters"].items()}
+    varied = {name: str(value) for name, value in record.varied.items()}
+    parameters = varied | manifest["parameters"]
+    row |= {f"parameter.{name}": value for name, value in parameters.items()}
     return row | dict(_numbers("", record.result))
 
 

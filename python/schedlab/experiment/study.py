@@ -69,8 +69,11 @@ class Panel:
     @property
     def is_flat(self) -> bool:
         """Whether times are equal in all cells, whatever was varied, as where runs stop at a set
-        time: a curve of them would say nothing."""
-        return len(self.cells) > 1 and are_equal([makespan.mean for makespan in self.makespans])
+        time: neither a curve of them nor a table would say anything. Of one cell they are only if
+        they look the same."""
+        means = [makespan.mean for makespan in self.makespans]
+        is_same = len(self.cells) > 1 or len(set(map(forms.number_text, means))) == 1
+        return are_equal(means) and is_same
 
     @property
     def makespans(self) -> list[Estimate]:
@@ -215,19 +218,31 @@ def compare(
     """The completed runs of one scenario under each policy that has any, against those under the
     first; empty where that has none.
 
-    Where seeds were added, a policy is compared up to its own last seed: the interval is that of
-    the look at which it became clear, whatever was added for others since.
+    Where seeds were added, a policy is compared seed by seed, up to its own last: the interval is
+    that of the look at which it became clear, whatever was added for others since.
     """
     if first not in runs or any(min(_times(records)) <= 0 for records in runs.values()):
         return {}
-    pairs = {}
-    for policy in (one for one in runs if one != first):
-        last = max(record.seed for record in runs[policy if rule.looks else first])
-        if known := [record for record in runs[first] if record.seed <= last]:
-            pairs[policy] = (_times(runs[policy], unit_ns), _times(known, unit_ns))
-    if rule.looks:
-        return estimates.compare_to_stop(pairs, rule.threshold, rule.shares)
-    return estimates.compare_pairs(pairs, rule.threshold)
+    others = [policy for policy in runs if policy != first]
+    if not rule.looks:
+        base = _times(runs[first], unit_ns)
+        pairs = {policy: (_times(runs[policy], unit_ns), base) for policy in others}
+        return estimates.compare_pairs(pairs, rule.threshold)
+    of_seed = {record.seed: record for record in runs[first]}
+    pairs, without_chance = {}, set()
+    for policy in others:
+        own = [record for record in runs[policy] if record.seed in of_seed]
+        if known := [of_seed[record.seed] for record in own]:
+            pairs[policy] = (_times(own, unit_ns), _times(known, unit_ns))
+        if _are_identical(own) and _are_identical(known):
+            without_chance.add(policy)
+    return estimates.compare_to_stop(pairs, rule.threshold, rule.shares, without_chance)
+
+
+def _are_identical(records: Sequence[RunRecord]) -> bool:
+    """Whether runs of several seeds were one and the same, event by event: without chance."""
+    digests = {record.digest for record in records}
+    return len(digests) == 1 and "" not in digests
 
 
 def _times(records: Sequence[RunRecord], unit_ns: float = 1.0) -> list[float]:

@@ -230,11 +230,24 @@ def refuse_fault(outcome: Outcome) -> Outcome:
 
 def answer(ending: Ending) -> Outcome:
     """What a worker sent back. Raises ExperimentError if it died, or for a fault of the user's."""
-    if (code := ending.exit_code) is None:
+    if not (how := how_it_died(ending)):
         return refuse_fault(ending.answer)
-    how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
     raise ExperimentError(
         f"the process at work on {ending.piece.say()} {how}",
         "another program may have ended it, or the system for want of memory: a smaller --jobs"
         f" takes less; {AGAIN_HINT}",
     )
+
+
+def how_it_died(ending: Ending) -> str:
+    """What became of the process; "" if it sent an answer."""
+    if (code := ending.exit_code) is None:
+        return ""
+    return f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+
+
+def died(why: str) -> Outcome:
+    """The outcome of a run whose processes died: without a digest, so it is tried again by the
+    next command."""
+    error = {"kind": "crash", "message": why, "at_ns": 0, "pid": None, "task": None, "cpu": None}
+    return Outcome({"status": "failed", "error": error, "digest": ""}, started_at=timestamp())

@@ -2,7 +2,8 @@
 
 Only simulations tell where the kernel's time went. The cost of a switch is all of it that has to do
 with scheduling, over the run's switches: the switch itself, filling caches, waking tasks, the
-policy's operations, dispatch queues, and locks. System calls, ticks and copies are left out.
+policy's operations, dispatch queues, and locks. System calls, ticks and copies are left out, and so
+is waiting for a bus, on which messages come, too.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

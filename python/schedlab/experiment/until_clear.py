@@ -1,10 +1,11 @@
 """Adds seeds where policies cannot be told apart yet, and none where they can (`--until-ci`).
 
-A comparison with the first policy is clear if there is a word for it: its interval lies wholly
-beyond the threshold, faster or slower, or wholly within, same. It is looked at `looks` times, after
-more and more runs of a policy in a scenario. What is clear at a look stays as it is, and gets no
-more runs. Any wrong word at all, over the looks and policies of a scenario, is a 5 % event, see
-`estimates.compare_to_stop`. What differs by about the threshold stays open until all are made.
+A comparison with the first policy is clear if there is a word for it: its interval, seed by seed,
+lies wholly beyond the threshold, faster or slower, or wholly within, same. It is looked at `looks`
+times, after more and more runs of a policy in a scenario. What is clear at a look stays as it is,
+and gets no more runs. Any wrong word at all, over the looks and policies of a scenario, is a 5 %
+event, see `estimates.compare_to_stop`. What differs by about the threshold stays open until all are
+made.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class Clearing:
             f"Seeds were added until each comparison was clear (faster, slower or same, by"
             f" {percent}), at most {self.repeat_max} a policy and scenario:"
             f" {self.nr_runs} runs, {saved} saved of {self.nr_runs_most}"
-            f" ({100 * saved / self.nr_runs_most:.0f} %). × intervals hold 95 % over"
+            f" ({100 * saved / self.nr_runs_most:.0f} %). × intervals, seed by seed, hold 95 % over"
             f" {count_text(self.nr_looks, 'look')} and all policies of a scenario together; others"
             " are those of the runs there are"
         )

@@ -94,13 +94,14 @@ class Combinations(Sequence[Combination]):
 
     def probes(self, few: int) -> Iterable[Combination]:
         """What shows whether values are wrong: all combinations if they are few, else each value
-        of the grid beside the first of the others, and both ends of all ranges at once."""
+        that is listed beside the first of the others, and both ends of all ranges at once."""
         if not self._sample and len(self) <= few:
             return self
-        first = self.values(0)
-        ends = [of.ends for of in self._sample.ranges.values()] if self._sample else []
-        ones = [dict(zip(self._sample.ranges, end, strict=True)) for end in zip(*ends, strict=True)]
-        ones += [{name: value} for name, values in self._varied.items() for value in values]
+        first, ranges = self.values(0), self._sample.ranges if self._sample else {}
+        ends = zip(*(of.ends for of in ranges.values()), strict=True)
+        ones = [dict(zip(ranges, end, strict=True)) for end in ends]
+        listed = {**self._varied, **{name: of.values for name, of in ranges.items()}}
+        ones += [{name: value} for name, values in listed.items() for value in values]
         return [self._combination(first | one) for one in ones]
 
     def _combination(self, one: Mapping[str, Value]) -> Combination:

@@ -5,7 +5,9 @@ bound, or no interval because there are too few runs: cannot tell. A claim about
 reproduced if it is in each of them, and not if it is not in one.
 
 Two simulated times whose runs have the same seeds are compared seed by seed (common random
-numbers), any others as independent samples.
+numbers), any others as independent samples. Where seeds were added until something was clear, those
+of both are compared, and an interval has the share of the error that each look has: else who stops
+where it suits a claim would find it there.
 """
 
 import math
@@ -14,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from schedlab.experiment.metrics import share_errors
-from schedlab.experiment.study import Study
+from schedlab.experiment.study import Study, rule_of
 from schedlab.report.forms import ratio_text
 from schedlab.statistics.estimates import paired_ratio, ratio
 from schedlab.store.runs import RunRecord
@@ -113,6 +115,7 @@ class _Runs:
     def __init__(self, definition: Mapping, study: Study):
         published = definition.get("published") or {"times": (), "ideal": ""}
         self.ideal = published["ideal"]
+        self.rule = rule_of(definition)
         self.published_ns = {}
         for time in published["times"]:
             place = {**time["varied"], "policy": time["policy"], "machine": time["machine"]}
@@ -141,16 +144,20 @@ class _Runs:
             over = {**of, self.ideal: 1}
             parts = max(of[self.ideal] / records[0].result["nr_cpus"], 1)
         sample, base = self._makespans_ns(of), self._makespans_ns(over)
-        one_ns, other_ns = (self.published_ns.get(_key(place)) for place in (of, over))
         is_alone = not (claim["over"] or claim["over_ideal"])
+        if self.rule.looks and not is_alone:
+            of_both = sample.keys() & base.keys()
+            sample, base = ({s: one[s] for s in one if s in of_both} for one in (sample, base))
+        one_ns, other_ns = (self.published_ns.get(_key(place)) for place in (of, over))
         if not (one_ns if is_alone else base):
             return None
         is_paired = not is_alone and sample.keys() == base.keys()
+        own, shares = list(sample.values()), self.rule.shares
         if is_paired:
-            compared = paired_ratio(list(sample.values()), [base[seed] for seed in sample])
+            compared = paired_ratio(own, [base[seed] for seed in sample], shares)
         else:
             others = [one_ns] * len(sample) if is_alone else list(base.values())
-            compared = ratio(list(sample.values()), others)
+            compared = ratio(own, others, shares)
         published = claim["published"]
         if not published and one_ns and other_ns:
             published = one_ns / (other_ns * parts)

@@ -157,10 +157,11 @@ class Comparison(Paged):
         return self.answer.study
 
     def frame(self) -> pandas.DataFrame:
-        """A row a run: what ran, the parameters of the workload, and every number of the result.
+        """A row a run: what ran, the parameters of the workload, what else was varied, and every
+        number of the result.
 
-        Parameters are numbers, times in nanoseconds (columns such as groups and think_ns); names of
-        results are as in docs/reference/result.md.
+        Parameters are numbers, times in nanoseconds (columns such as groups, think_ns and
+        cfs.latency_ns); names of results are as in docs/reference/result.md.
         """
         return runs_frame(self.records)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlab import catalogue, values
+from schedlab import catalogue
 from schedlab.experiment import definition
 from schedlab.experiment.definition import REPEATS
 from schedlab.notebook.answers import runs_frame
@@ -26,7 +26,7 @@ def sweep(
     *,
     store: Path_ = DEFAULT_PATH,
     processes: int | None = None,
-    dask: str | None = None,
+    dask: Path_ | None = None,
     limit: str | None = None,
     progress: bool = True,
 ) -> Swept:
@@ -39,7 +39,8 @@ def sweep(
     processes: runs at a time; by default one a CPU
     dask: instead, workers of Dask simulate: the scheduler's address, its file, or "local:4" for
         four here
-    limit: end a run that takes longer, as in "10min"; by default 20 times the longest so far
+    limit: end a run that takes longer, as in "10min", at least "1s"; by default 20 times the
+        longest so far
     progress: show on a terminal, or in a notebook, how far it is
 
     Raises SchedlabError if something that is named is not there, or has a value that cannot be,
@@ -50,14 +51,14 @@ def sweep(
     else:
         path = catalogue.find(catalogue.EXPERIMENTS, str(experiment))
         options, words = definition.read_options(path), [str(experiment)]
-    limit_s = values.parse_duration_ns("limit", limit) / 1e9 if limit else None
+    limit_s, where = loop.limit_s(limit), None if dask is None else str(dask)
     asked = definition.build({"repeat": REPEATS} | options)
     command = command_line(["sweep", *words], {"--dask": dask}, store)
     with Store(path_of(store)) as kept:
         made = loop.begin(asked, kept, command)
         try:
             tell = print_note if progress else lambda text: None
-            engine = made.engine(processes, dask, tell, limit_s)
+            engine = made.engine(processes, where, tell, limit_s)
             made.make_runs(engine, not progress, limit_s)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(

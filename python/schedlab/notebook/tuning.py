@@ -158,7 +158,7 @@ class Tuning(Paged):
         if not better:
             raise SchedlabError(f"there is no set to write: {self.tuned.sentence}")
         target = named_set.path_for(self.tuned.tuning.policy, file and path_of(file))
-        named_set.refuse_unfit(target, name)
+        named_set.refuse_unfit(target, name, self.store)
         named_set.write(target, self.tuned.named_set(better[0], name))
         return target
 

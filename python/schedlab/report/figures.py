@@ -47,7 +47,7 @@ _RATIO_TICKS = (0.15, 0.2, 0.25, 0.33, 0.4, 0.5, 0.6, 0.8, 1, 1.25, 1.5, 2, 2.5,
 
 _PART_FILL = {
     "work": ("#2f5d8a", ""), "kernel": ("#9dbbd8", ""), "scheduler": ("#c8642b", "/"),
-    "lock_wait": ("#f0c39b", "x"), "idle": ("#eceff3", ""),
+    "lock_wait": ("#f0c39b", "x"), "bus_wait": ("#b9a3cc", "."), "idle": ("#eceff3", ""),
 }  # fmt: skip
 CPU_PARTS = tuple(_PART_FILL)
 
@@ -264,10 +264,17 @@ def grouped_figure(
     return figure if about_zero else figure.update_yaxes(rangemode="tozero")
 
 
+def parts_of(splits: Iterable[Mapping]) -> list[str]:
+    """Those of `CPU_PARTS` that one of these tells, in their order."""
+    told = set().union(*splits)
+    return [part for part in CPU_PARTS if part in told]
+
+
 def cpu_split_figure(shares: Mapping[str, Mapping[str, float]]) -> go.Figure:
     """Where the CPUs' time went: one bar a policy, its parts adding up to 100 %.
 
-    `shares` are fractions of elapsed time x CPUs, in [0, 1], by policy and part of `CPU_PARTS`.
+    `shares` are fractions of elapsed time x CPUs, in [0, 1], by policy and part of `CPU_PARTS`;
+    a part that none has is left out.
     """
     names = list(shares)
     style = layout("share of CPU time (%)", None, 16)
@@ -276,9 +283,9 @@ def cpu_split_figure(shares: Mapping[str, Mapping[str, float]]) -> go.Figure:
         "height": 112 + 40 * len(names), "margin": {**style["margin"], "t": 34, "l": 12},
     }  # fmt: skip
     figure = _laid_out(style)
-    for part in CPU_PARTS:
+    for part in parts_of(shares.values()):
         colour, pattern = _PART_FILL[part]
-        values = [100 * shares[name][part] for name in names]
+        values = [100 * shares[name].get(part, 0) for name in names]
         figure.add_bar(
             name=part.replace("_", " "), orientation="h", y=list(range(len(names))), x=values,
             customdata=[escape(name) for name in names],

@@ -178,7 +178,7 @@ class Store(contextlib.ExitStack):
             wholes = list(map(self._whole, records, keys))
         with self.transaction() as database:
             for record, key, whole in zip(records, keys, wholes, strict=True):
-                there = self._there(record, key)
+                there = self._same(record, key)
                 number = there["id"] if there else parts.put(database, whole, NEVER)
                 if there and whole and not there["result_digest"]:
                     parts.put(database, whole, DIED_HERE)
@@ -295,16 +295,23 @@ class Store(contextlib.ExitStack):
         finally:
             self.rows("COMMIT")
 
-    def wholes(self) -> Iterator[tuple[sqlite3.Row, DamagedRow | None]]:
-        """Every run as its row is, with why it is not what was kept, if it is not."""
+    def kept(self) -> Iterator[sqlite3.Row]:
+        """Every run as its row is, whether that is what was kept or not."""
         with faults.named_errors(self.path):
-            for row in self._database.execute(f"SELECT {_RUN_ALONE} FROM {parts.VIEW} ORDER BY id"):
-                error = None
-                try:
-                    self._record(row)
-                except DamagedRow as damaged:
-                    error = damaged
-                yield row, error
+            yield from self._database.execute(f"SELECT {_RUN_ALONE} FROM {parts.VIEW} ORDER BY id")
+
+    def damage_of(self, row: sqlite3.Row) -> DamagedRow | None:
+        """Why a row of `kept` is not what was kept, if it is not."""
+        try:
+            self._record(row)
+        except DamagedRow as damaged:
+            return damaged
+        return None
+
+    def there(self, key: Mapping[str, Any]) -> sqlite3.Row | None:
+        """Number and digest of the run with this key (the fields of `RunKey`), if there is one."""
+        with faults.named_errors(self.path):
+            return parts.find(self._database, key)
 
     def make_tables(self, *tables: Table) -> None:
         """Makes further tables where the store has none yet, unless it is only read."""
@@ -422,14 +429,14 @@ class Store(contextlib.ExitStack):
 
     def _whole(self, record: RunRecord, key: Mapping[str, Any]) -> dict[str, Any] | None:
         """What is to be kept of a run; None if a finished one is there."""
-        there = parts.find(self._database, key)
+        there = self.there(key)
         if there is not None and there["result_digest"]:
             return None
         return parts.sealed({**record.manifest, **vars(record), "result_digest": record.digest})
 
-    def _there(self, record: RunRecord, key: Mapping[str, Any]) -> sqlite3.Row | None:
+    def _same(self, record: RunRecord, key: Mapping[str, Any]) -> sqlite3.Row | None:
         """Number and digest of the same run, if it is there; refuses it with another digest."""
-        row = parts.find(self._database, key)
+        row = self.there(key)
         if row is None or not differ(record.manifest["backend"], record.digest, row):
             return row
         [first] = self.rows(f"SELECT * FROM {parts.VIEW} WHERE id = ?", row["id"])

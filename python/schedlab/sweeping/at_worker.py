@@ -8,22 +8,17 @@ import contextlib
 import functools
 import tempfile
 import time
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from schedlab import catalogue
-from schedlab.errors import ExperimentError
-from schedlab.experiment.cells import Cell, ChosenPolicy, Grid
+from schedlab.experiment.cells import Cell, Grid
 from schedlab.experiment.sweep import Outcome
-from schedlab.sweeping.here import TOO_LONG, Here
+from schedlab.sweeping.here import DEATHS_MAX, TOO_LONG, Here
 
 # After so long a worker answers with what it has: its cells may take longer than was thought.
 ANSWER_AFTER_S = 5.0
-# How an object ends that has its loader's file behind it: crates/policy/src/loader.rs.
-LOADER_MARK = b"schedlab loader\n"
-LENGTH_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -46,27 +41,15 @@ class Errand:
 def errand(
     sweep: str, grid: Grid, examined: Sequence[tuple[Cell, str]], limit_s: float | None = None
 ) -> Errand:
-    """What workers must have for the cells of a sweep, whose id is given. Raises ExperimentError if
-    a policy cannot travel."""
-    files = {policy.path: _object_of(policy) for policy in grid.policies}
+    """What workers must have for the cells of a sweep, whose id is given."""
+    files = {}
+    for policy in grid.policies:
+        # With the loader's file behind it, if it has one.
+        content = Path(policy.object).read_bytes()
+        files[policy.path] = [(f"{policy.name}{catalogue.BUILT_SUFFIX}", content)]
     for path in [str(grid.workload), *(machine.path for machine in grid.machines)]:
         files[path] = [(Path(path).name, Path(path).read_bytes())]
     return Errand(sweep, grid.version, files, examined, limit_s)
-
-
-def _object_of(policy: ChosenPolicy) -> list[tuple[str, bytes]]:
-    """A policy's object, and the file of its loader, which lies behind it where it is kept."""
-    content = Path(policy.object).read_bytes()
-    name = f"{policy.name}{catalogue.BUILT_SUFFIX}"
-    if not content.endswith(LOADER_MARK):
-        return [(name, content)]
-    rest = content.removesuffix(LOADER_MARK)
-    rest, length = rest[:-LENGTH_BYTES], int.from_bytes(rest[-LENGTH_BYTES:], "little")
-    whole, text = rest[:-length], rest[-length:]
-    if "sources" in tomllib.loads(text.decode()):
-        why = f"policy {policy.label} is built of several sources, and cannot go elsewhere"
-        raise ExperimentError(why, "sweep without --dask, or give an object of it with its loader")
-    return [(name, whole), (f"{policy.name}{catalogue.LOADER_SUFFIX}", text)]
 
 
 # ---- in the worker ------------------------------------------------------------------------------
@@ -89,7 +72,10 @@ def enrol(errand: Errand) -> str:
             (beside / name).write_bytes(content)
         _places.setdefault(errand.id, {})[path] = str(beside / contents[0][0])
     for cell, digest in errand.examined:
-        [(outcome, why)] = work(errand.id, [cell], errand.limit_s)
+        for _ in range(DEATHS_MAX):
+            [(outcome, why)] = work(errand.id, [cell], errand.limit_s)
+            if outcome is not None or why.startswith(TOO_LONG):
+                break
         if why.startswith(TOO_LONG):
             continue
         if outcome is None:

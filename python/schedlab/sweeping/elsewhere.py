@@ -12,10 +12,11 @@ import math
 import pickle
 import queue
 import re
+import threading
 import time
 import urllib.request
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
@@ -30,7 +31,7 @@ from schedlab.workers import JOBS_MAX, spawning
 
 LOGGERS = ("distributed", "tornado")
 LOCAL = re.compile(r"local:([0-9]+)")
-ADDRESS = re.compile(r"((tcp|tls|ws|wss|ucx)://)?[^/]+:[0-9]+/?")
+ADDRESS = re.compile(r"((tcp|tls|ws|wss)://)?[^/]+:[0-9]+/?")
 ADDRESS_HINT = "write what `dask scheduler` prints, as in tcp://10.0.0.1:8786, or local:N"
 # Of the file in which a scheduler writes its address.
 FILE_SUFFIX = ".json"
@@ -38,8 +39,9 @@ CONNECT_S = 10.0
 # How long the dashboard may take to answer.
 PAGE_S = 2.0
 POLL_S = 0.5
-# How often to ask who is there.
+# How often to ask who is there, and how long that may take before it is told.
 LOOK_EVERY_S = 2.0
+ANSWERS_IN_S = 10.0
 # Of a worker that Dask has not heard of for so long nothing is expected any more.
 SILENT_S = 60.0
 # Where no worker can be used, how long others may take to come, and when that is told.
@@ -54,6 +56,8 @@ BATCH_RUNS_MAX = 1_000
 BATCHES_A_THREAD = 2
 # How much the last batch says of what the next run takes.
 NEWS = 0.3
+# Cells of which one may have ended a worker are tried in so many parts, and then in parts of these.
+SUSPECT_PARTS = 10
 AGAIN_HINT = "the same command goes on, also with another address"
 
 
@@ -85,9 +89,28 @@ def _refuse_wrong_address(where: str) -> None:
                 raise BadValue("--dask", where, "needs certificates, which are not named", hint)
 
 
+def _own_cluster(nr_workers: int) -> Any:
+    """A scheduler in this process, whose end its workers notice. Raises SchedlabError."""
+    from dask import config
+    from distributed import LocalCluster
+
+    facts = {"threads_per_worker": 1, "silence_logs": logging.CRITICAL + 1}
+    # Any port, or Dask warns of one that another sweep has.
+    facts["dashboard_address"] = ":0"
+    try:
+        # Looking a hundred times a second at what they do takes workers 1 % of a CPU each.
+        with spawning(), config.set({"distributed.worker.profile.enabled": False}):
+            return LocalCluster(n_workers=nr_workers, **facts)
+    except (OSError, RuntimeError, TimeoutError) as error:
+        what = f"--dask local:{nr_workers}: workers of Dask do not start here: {error}"
+        hint = "ask for fewer, or allow more open files (`ulimit -n`) and processes; " + AGAIN_HINT
+        raise SchedlabError(what, hint) from error
+
+
 @dataclass(eq=False)
 class _Batch:
-    """Cells that a worker was given together; `is_suspect` if one that may have ended a worker."""
+    """Cells that a worker was given together; `is_suspect` if one of them may have ended a
+    worker."""
 
     cells: list[Cell]
     is_suspect: bool
@@ -145,8 +168,8 @@ class Elsewhere:
         self.limit_s: float | None = None
         self._tell = tell
         self._waiting: deque[Cell] = deque()
-        # What was at work in a worker that was lost: each is tried alone, to see if it is to blame.
-        self._suspects: deque[Cell] = deque()
+        # What was at work in a worker that was lost, in parts: which of them has one to blame?
+        self._suspects: deque[list[Cell]] = deque()
         self._came: list[Came] = []
         self._workers: dict[str, _Worker] = {}
         self._refused: dict[str, str] = {}
@@ -172,7 +195,8 @@ class Elsewhere:
         """Whether another cell can be taken on."""
         nr_free = sum(worker.nr_free for worker in self._workers.values())
         # One may wait for the first worker, so that nobody waits for a worker who needs none.
-        return len(self._waiting) + len(self._suspects) < max(nr_free * self._batch_runs(), 1)
+        nr_here = len(self._waiting) + sum(map(len, self._suspects))
+        return nr_here < max(nr_free * self._batch_runs(), 1)
 
     @property
     def is_at_work(self) -> bool:
@@ -205,7 +229,6 @@ class Elsewhere:
     def _connected(self, where: str) -> Any:
         _refuse_wrong_address(where)
         try:
-            import dask
             import distributed
         except ImportError as error:
             what = f"--dask needs the package distributed, which does not load: {error}"
@@ -215,13 +238,7 @@ class Elsewhere:
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         self.address: Any = where
         if local := LOCAL.fullmatch(where):
-            facts = {"threads_per_worker": 1, "silence_logs": logging.CRITICAL + 1}
-            # Looking a hundred times a second at what they do takes workers 1 % of a CPU each.
-            no_profile = dask.config.set({"distributed.worker.profile.enabled": False})
-            with spawning(), no_profile:
-                # It lives in this process, whose end its workers notice.
-                cluster = distributed.LocalCluster(n_workers=int(local[1]), **facts)
-            self.address = self._stack.enter_context(cluster)
+            self.address = self._stack.enter_context(_own_cluster(int(local[1])))
         try:
             key = "scheduler_file" if where.endswith(FILE_SUFFIX) else "address"
             facts = {key: self.address, "timeout": CONNECT_S, "set_as_default": False}
@@ -258,9 +275,7 @@ class Elsewhere:
         if time.monotonic() - self._looked_s < LOOK_EVERY_S:
             return
         self._looked_s = time.monotonic()
-        there = self._client.scheduler_info(n_workers=-1).get("workers")
-        if there is None:
-            raise ConnectionError("nobody answers")
+        there = self._there()
         for address, about in there.items():
             is_silent = self._silent.get(address) == about["last_seen"]
             if not is_silent and address not in self._workers and address not in self._refused:
@@ -276,6 +291,20 @@ class Elsewhere:
                 self._silent[address] = worker.heard
                 self._lose(address, f"has been silent for {SILENT_S:.0f} s")
         self._await_workers()
+
+    def _there(self) -> Mapping[str, Any]:
+        """What Dask has of the workers that are there, by their addresses."""
+        what = f"note: the scheduler of Dask has not answered for {ANSWERS_IN_S:.0f} s: waiting"
+        # A process that was stopped keeps its connections.
+        silent = threading.Timer(ANSWERS_IN_S, self._tell, [f"{what}; Ctrl-C ends the sweep"])
+        silent.start()
+        try:
+            there = self._client.scheduler_info(n_workers=-1).get("workers")
+        finally:
+            silent.cancel()
+        if there is None:
+            raise ConnectionError("nobody answers")
+        return there
 
     def _await_workers(self) -> None:
         """Says that there is no worker; raises ExperimentError if those that there are were all
@@ -311,14 +340,13 @@ class Elsewhere:
         self._tell(f"note: worker {address} {why}{left}")
         for number, batch in enumerate(worker.batches):
             batch.future.release()
-            if batch.is_suspect:
-                self._came += [
-                    Came(cell, None, f"lost its worker {address}") for cell in batch.cells
-                ]
-            elif number < worker.nr_threads:
-                self._suspects += batch.cells
+            if batch.is_suspect and len(batch.cells) == 1:
+                self._came.append(Came(batch.cells[0], None, f"lost its worker {address}"))
+            elif batch.is_suspect or number < worker.nr_threads:
+                cells, size = batch.cells, math.ceil(len(batch.cells) / SUSPECT_PARTS)
+                self._suspects += [cells[at : at + size] for at in range(0, len(cells), size)]
             else:
-                self._waiting.extendleft(reversed(batch.cells))
+                self._put_back(batch)
 
     def _refuse(self, address: str, why: str) -> None:
         """Never gives a worker anything again."""
@@ -327,7 +355,15 @@ class Elsewhere:
         self._tell(f"note: worker {address} is not used: {why}")
         for batch in worker.batches:
             batch.future.release()
-            self._waiting.extendleft(reversed(batch.cells))
+            self._put_back(batch)
+
+    def _put_back(self, batch: _Batch, nr_done: int = 0) -> None:
+        """Has what is left of a batch done by whoever is free next."""
+        left = batch.cells[nr_done:]
+        if batch.is_suspect:
+            self._suspects += [left] * bool(left)
+        else:
+            self._waiting.extendleft(reversed(left))
 
     # ---- cells -----------------------------------------------------------------------------------
 
@@ -341,7 +377,7 @@ class Elsewhere:
         """Gives workers what they have room for, suspects to those that have nothing."""
         for address, worker in self._workers.items():
             if self._suspects and worker.is_ready and not worker.batches:
-                self._give(address, worker, [self._suspects.popleft()], is_suspect=True)
+                self._give(address, worker, self._suspects.popleft(), is_suspect=True)
         ready = {address: worker for address, worker in self._workers.items() if worker.nr_free}
         while self._waiting and ready:
             nr_free = sum(worker.nr_free for worker in ready.values())
@@ -384,15 +420,15 @@ class Elsewhere:
         worker.batches.remove(batch)
         if isinstance(error, TimeoutError) or batch.future.status == "cancelled":
             # It is about to be lost: then others have this to do.
-            self._waiting.extendleft(reversed(batch.cells))
+            self._put_back(batch)
             return
         if error is not None:
-            self._waiting.extendleft(reversed(batch.cells))
+            self._put_back(batch)
             self._refuse(address, f"it cannot simulate: {error}")
             return
         came = [Came(cell, *of) for cell, of in zip(batch.cells, answer, strict=False)]
         self._came += came
-        self._waiting.extendleft(reversed(batch.cells[len(came) :]))
+        self._put_back(batch, len(came))
         if walls_s := [one.outcome.wall_ns / 1e9 for one in came if one.outcome]:
             mean_s, known = sum(walls_s) / len(walls_s), self._cost_s > 0
             self._cost_s = self._cost_s * (1 - NEWS) + mean_s * NEWS if known else mean_s

@@ -18,6 +18,8 @@ class Came(NamedTuple):
     why: str = ""
 
 
+# A run that ends so many processes is kept as one that failed.
+DEATHS_MAX = 2
 # How `why` begins of a cell that was ended by its limit.
 TOO_LONG = "took longer than"
 
@@ -81,7 +83,7 @@ class Here:
         for ending in self._crew.wait():
             why = ""
             if ending.is_still:
-                why = f"{TOO_LONG} {self.limit_s:.0f} s and was ended"
+                why = f"{TOO_LONG} {self.limit_s:g} s and was ended"
             elif (code := ending.exit_code) is not None:
                 how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with {code}"
                 why = f"lost its process, which {how}"

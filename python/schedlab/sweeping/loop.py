@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from schedlab.digests import digest_of, timestamp
-from schedlab.errors import DigestMismatch, ExperimentError
+from schedlab.errors import BadValue, DigestMismatch, ExperimentError
 from schedlab.experiment import run_table, sweep
 from schedlab.experiment.cells import Cell, Grid
 from schedlab.experiment.definition import Experiment
@@ -27,7 +27,8 @@ from schedlab.store.locks import Locks
 from schedlab.store.runs import RunKey, RunRecord, Store, StoredExperiment
 from schedlab.sweeping import at_worker
 from schedlab.sweeping.elsewhere import Elsewhere
-from schedlab.sweeping.here import Came, Engine, Here
+from schedlab.sweeping.here import DEATHS_MAX, Came, Engine, Here
+from schedlab.values import parse_duration_ns
 
 RUNS_MAX = 10_000_000
 COMMIT_EVERY_S = 1.0
@@ -35,11 +36,11 @@ COMMIT_EVERY_S = 1.0
 UNCOMMITTED_MAX = 2_000
 # Places that are looked up before looking again at who has finished.
 LOOKED_UP_AT_ONCE = 500
-# A run that ends so many of its processes is kept as one that failed.
-DEATHS_MAX = 2
 # A run may take so many times as long as the longest before it, and at least so long.
 LIMIT_TIMES = 20
 LIMIT_LEAST_S = 600.0
+# A shorter one cannot be told from a process that is looked at twice a second.
+LIMIT_ASKED_LEAST_S = 1
 # What every other computer is asked first, and how long that may take here.
 EXAMINED_MAX = 3
 EXAMINED_S = 10.0
@@ -78,6 +79,17 @@ def _digest_of_inputs(asked: Experiment, grid: Grid) -> str:
         # Another release of NumPy or SciPy may draw others.
         inputs.append(hashlib.sha256(asked.sample.drawn().tobytes()).hexdigest())
     return digest_of(inputs)
+
+
+def limit_s(asked: str | None) -> float | None:
+    """How long a run may take in seconds, of an option; BadValue if that is no time to be kept."""
+    if asked is None:
+        return None
+    found = parse_duration_ns("--limit", asked) / 1e9
+    if found < LIMIT_ASKED_LEAST_S:
+        why, hint = "is too short to be kept", f"give at least {LIMIT_ASKED_LEAST_S}s"
+        raise BadValue("--limit", asked, why, hint)
+    return found
 
 
 @dataclass
@@ -280,7 +292,8 @@ class Sweep:
                 self.store.add(*records)
         except DigestMismatch:
             for record in records:
-                self.store.add(record)
+                with contextlib.suppress(DigestMismatch):
+                    self.store.add(record)
             raise
         # Whoever is interrupted in here commits once more.
         while self._finished:

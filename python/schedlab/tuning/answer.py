@@ -17,6 +17,7 @@ from schedlab.values import UNIT_NS
 DONE, STOPPED, FAILED = "done", "stopped", "failed"
 # What may be said of a measure, of a bound, and where.
 BETTER, NO_BETTER, WORSE = "better", "no better", "worse"
+NO_WORSE, MAY_BE_WORSE = "no worse", "may be worse"
 KEPT, NOT_KEPT = "kept", "not shown to be kept"
 SEARCHED, HELD_OUT = "searched on", "held out"
 NUMBER = re.compile(r"\d+")
@@ -163,11 +164,14 @@ class Tuned:
         return ", ".join(f"{name} = {value_text(name, value)}" for name, value in changed)
 
     def at_ends(self, judged: Judged) -> list[str]:
-        """What a candidate changes to the last value of a wide range: better may lie beyond."""
-        ranges = self.tuning.ranges
-        changed = self.changed(judged).items()
-        ends = {name: (ranges[name].low, ranges[name].high) for name, _ in changed}
-        return [name for name, of in changed if ranges[name].is_log and of in ends[name]]
+        """What a candidate changes to an end of its range, where better may lie beyond: not of a
+        flag, which has two values, nor at 0."""
+        found = []
+        for name, value in self.changed(judged).items():
+            of = self.tuning.ranges[name]
+            if value in (of.low, of.high) and value != 0 and of.high - of.low > 1:
+                found.append(name)
+        return found
 
     def named_set(self, judged: Judged, name: str) -> NamedSet:
         """A candidate as a set: all that the base settles, and what was found."""

@@ -126,6 +126,7 @@ def build(options: Mapping[str, Any]) -> Tuning:
     refuse_duplicates("bound", [one.measure for one in keeps])
     workloads, holdouts = tuple(options["workloads"]), tuple(options["holdouts"])
     refuse_duplicates("workload", [*workloads, *holdouts])
+    _refuse_same_file([*workloads, *holdouts])
     if not objectives:
         hint = "add --objective p99_wakeup, or another measure of docs/reference/cli.md"
         raise ExperimentError("no objective is given", hint)
@@ -158,9 +159,18 @@ def _refuse_equal(objectives: Sequence[Objective]) -> None:
     """Two whose weights differ by one factor ask for the same."""
     for at, one in enumerate(objectives):
         for first in objectives[:at]:
-            if first.shares == one.shares:
+            if first.weights == one.weights:
                 what = f"asks for the same as {first.text!r}"
                 raise BadValue("--objective", one.text, what, "leave out one")
+
+
+def _refuse_same_file(workloads: Sequence[str]) -> None:
+    """What judges must not be what was searched on, by whatever path or copy."""
+    first: dict[bytes, str] = {}
+    for workload in workloads:
+        content = catalogue.find(catalogue.WORKLOADS, workload).read_bytes()
+        if (same := first.setdefault(content, workload)) != workload:
+            raise BadValue("workload", workload, f"is the same as {same!r}", "leave out one")
 
 
 def _refuse_lost_parameters(given: Mapping[str, str], workloads: Sequence[str]) -> None:

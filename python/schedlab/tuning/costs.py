@@ -15,7 +15,9 @@ from schedlab.errors import BadValue, UnknownName
 Costs = Mapping[str, float | None]
 
 TERM = re.compile(r"(?:(?P<weight>\d+(?:\.\d+)?)\s*\*\s*)?(?P<measure>\w+)")
-KEEP = re.compile(r"(?P<measure>\w+)\s*=\s*(?P<percent>\d+(?:\.\d+)?)\s*%?")
+# Weights count beside each other only; a longer number is a mistake.
+WEIGHT_MAX = 1e6
+KEEP = re.compile(r"(?P<measure>\w+)\s*=\s*(?P<percent>\d{1,6}(?:\.\d+)?)\s*%?")
 
 
 def _delay(name: str, percentile: str) -> Callable[[Mapping], float | None]:
@@ -71,7 +73,8 @@ MEASURES: Mapping[str, Callable[[Mapping], float | None]] = {
 
 @dataclass(frozen=True)
 class Objective:
-    """What is to become less: a measure, or a sum of measures with weights above 0."""
+    """What is to become less: a measure, or several, each with its part of the weight: above 0, 1
+    in all, so that a score is a change of cost whatever numbers stand before the measures."""
 
     text: str
     weights: Mapping[str, float]
@@ -81,12 +84,6 @@ class Objective:
         defaults have nothing of counts as unchanged; see `lost` for what only they have."""
         logs = ((weight, _log_ratio(costs, defaults, of)) for of, weight in self.weights.items())
         return math.fsum(weight * log for weight, log in logs if log is not None)
-
-    @property
-    def shares(self) -> Mapping[str, float]:
-        """The weights as parts of 1, rounded so that equal ones are equal."""
-        total = math.fsum(self.weights.values())
-        return {of: round(weight / total, 9) for of, weight in self.weights.items()}
 
     def has_part_in(self, costs: Costs) -> bool:
         """Whether a run has anything of it."""
@@ -136,10 +133,17 @@ def objective_of(text: str) -> Objective:
         _refuse_unknown(measure, "--objective")
         if measure in weights:
             raise BadValue("--objective", text, f"has {measure} twice", "add up its weights")
-        if weight == 0:
-            raise BadValue("--objective", text, f"gives {measure} no weight", "leave it out")
+        if weight > WEIGHT_MAX:
+            what, hint = f"gives {measure} a weight above {WEIGHT_MAX:,.0f}", "divide all weights"
+            raise BadValue("--objective", text, what, hint)
         weights[measure] = weight
-    return Objective("+".join(part.strip() for part in text.split("+")), weights)
+    total = math.fsum(weights.values()) or 1
+    # Rounded, so that equal ones are equal.
+    parts = {of: round(weight / total, 9) for of, weight in weights.items()}
+    for measure, part in parts.items():
+        if part == 0:
+            raise BadValue("--objective", text, f"gives {measure} no weight", "leave it out")
+    return Objective("+".join(part.strip() for part in text.split("+")), parts)
 
 
 def keep_of(text: str) -> Keep:

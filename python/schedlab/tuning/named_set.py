@@ -16,6 +16,7 @@ from schedlab import catalogue, user_file, whole_file
 from schedlab.errors import BadValue, SchedlabError
 
 SUFFIX = ".sets.toml"
+WAY_OUT = "name another file with --write"
 NAME_HINT = "begin with a letter or a digit, and go on with those and . _ + -"
 
 
@@ -40,25 +41,28 @@ def path_for(policy: str, given: Path | None) -> Path:
     return (path.parent if is_own else Path()) / f"{catalogue.stem_of(path)}{SUFFIX}"
 
 
-def refuse_unfit(path: Path, name: str) -> None:
-    """Raises SchedlabError if no set of this name can be written there: better before a search."""
+def refuse_unfit(path: Path, name: str, store: Path) -> None:
+    """Raises SchedlabError if no set of this name can be written there, or if it would take the
+    place of the store: better before a search."""
     if not name[:1].isalnum() or not all(c.isalnum() or c in "._+-" for c in name):
         raise BadValue("--name", name, "is no name of a set", NAME_HINT)
     if not name.isascii() or name == "kernel":
         raise BadValue("--name", name, "cannot be the name of a set", NAME_HINT)
+    try:
+        user_file.refuse_unwritable(path, store, "set")
+    except SchedlabError as error:
+        error.hint = WAY_OUT
+        raise
     if "same_as" in _known(path):
         what = f"{path} says that its sets are those of another policy, so none can be added"
-        raise SchedlabError(what, "name another file with --write")
-    if not path.absolute().parent.is_dir():
-        what = f"{path}: there is no directory {path.absolute().parent}"
-        raise SchedlabError(what, "make it first, or name another file with --write")
+        raise SchedlabError(what, WAY_OUT)
 
 
 def write(path: Path, found: NamedSet) -> str:
     """Adds a set to the file and gives the name that it has there: another if its own means other
     values; nothing is written if the file has these values already. SchedlabError if it cannot be
     written."""
-    errors = whole_file.named_errors(f"set {path}", "name another file with --write")
+    errors = whole_file.named_errors(f"set {path}", WAY_OUT)
     with errors, _locked(path.absolute().parent):
         known = {one.get("name"): one.get("tunables") for one in _known(path).get("set", ())}
         name, number = found.name, 1

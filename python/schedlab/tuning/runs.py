@@ -7,6 +7,7 @@ locks a run before making it, and waits for those that others make.
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -14,10 +15,12 @@ from schedlab.experiment import sweep
 from schedlab.experiment.cells import Cell
 from schedlab.store.locks import Locks
 from schedlab.store.runs import RunKey, RunRecord, Store
-from schedlab.workers import Crew
+from schedlab.workers import Crew, Ending
 
 # How often the store is asked for what other processes make.
 OTHERS_POLL_S = 0.5
+# A run that ends so many processes has failed; one may have been ended by somebody else.
+DEATHS_MAX = 2
 
 
 class Runs(contextlib.ExitStack):
@@ -38,8 +41,8 @@ class Runs(contextlib.ExitStack):
             self._wait("the same search is")
 
     def of(self, cells: Sequence[Cell]) -> list[RunRecord]:
-        """The runs of these cells, in order. Raises ExperimentError for a fault of the user's
-        files, or if a worker died."""
+        """The runs of these cells, in order. One that ends its process twice has failed. Raises
+        ExperimentError for a fault of the user's files."""
         found: dict[RunKey, RunRecord] = {}
         missing = {cell.key: cell for cell in cells}
         while missing:
@@ -63,20 +66,33 @@ class Runs(contextlib.ExitStack):
         time.sleep(OTHERS_POLL_S)
 
     def _made(self, waiting: list[Cell]) -> dict[RunKey, RunRecord]:
-        made = {}
+        made: dict[RunKey, RunRecord] = {}
+        deaths: Counter[RunKey] = Counter()
         waiting.reverse()
         while waiting or self._crew.is_at_work:
             while waiting and self._crew.has_room:
                 self._crew.begin(waiting.pop())
             for ending in self._crew.wait():
                 cell = ending.piece
-                record = sweep.record(cell, sweep.answer(ending), None)
+                deaths[cell.key] += ending.exit_code is not None
+                if ending.exit_code is not None and deaths[cell.key] < DEATHS_MAX:
+                    told = f"{cell.say()}: the process at work on it {sweep.how_it_died(ending)}"
+                    self._note(f"note: {told}: it is tried again", told)
+                    waiting.append(cell)
+                    continue
+                record = sweep.record(cell, _outcome(ending), None)
                 self._store.add(record)
                 made[cell.key] = record
                 self.nr_made += 1
             for cell in self._crew.at_work_for(sweep.SLOW_AFTER_S):
                 self._note(sweep.slow_text(cell), cell.policy.label)
         return made
+
+
+def _outcome(ending: Ending) -> sweep.Outcome:
+    if how := sweep.how_it_died(ending):
+        return sweep.died(f"the process at work on it {how}, {DEATHS_MAX} times")
+    return sweep.answer(ending)
 
 
 def with_settings(cell: Cell, settings: dict[str, int]) -> Cell:

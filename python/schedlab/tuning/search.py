@@ -5,12 +5,15 @@ chance has little part. A round of trials is asked for at once, and their runs a
 seed: after each, a trial that is surely worse than the best is stopped. How many processes are at
 work changes nothing.
 
-A search is a function of what is asked. What was told of each trial is kept in a file of Optuna's;
-who asks again, with a sampler that begins with the same seed, is told the same and goes on.
+A search is a function of what is asked and of the runs in the store. Who asks again, with a sampler
+that begins with the same seed, has the same runs judged once more, which takes a moment, and goes
+on. What was told of each trial is kept in a file of Optuna's, for people and their tools: no score
+is taken from there, so that none outlives the meaning of its measure.
 """
 
 import contextlib
 import itertools
+import json
 import math
 import statistics
 import warnings
@@ -120,22 +123,18 @@ class _Search:
         self.costs = base_costs(tuning, self.cells, self.runs)
         self._refuse_lost_bounds()
         self.base = {name: self.cells[0][0].policy.tunables[name] for name in tuning.ranges}
+        every = [cell for of_one in self.cells for cell in of_one]
+        self.name = f"{tuning.label}-{tuning.id_of(every, self._method())}"
         self.study = self._new_study()
-        record = self._opened_record()
-        told, trials = {trial.number: trial for trial in record.trials}, []
+        # Two that tell one record of the same trials number them otherwise.
+        self.runs.lock_search(self.name)
+        self.record, trials = self._opened_record(), []
         while len(trials) < tuning.trials:
             asked = [self._ask() for _ in range(min(ROUND, tuning.trials - len(trials)))]
-            known = {}
-            for one in asked:
-                # With another build of a library beneath it the sampler may ask for other values.
-                if (was := told.get(one.number)) is not None and was.params == one.params:
-                    known[one.number] = self._kept(one, was)
-            made = known | self._made([one for one in asked if one.number not in known])
+            made = self._made(asked)
             for one in asked:
                 self._tell(one, made[one.number])
-                if one.number not in told:
-                    with self._named_errors():
-                        record.add_trial(self.study.trials[one.number])
+                self._keep(one.number)
                 trials.append(made[one.number])
                 progress.update(len(trials), _best_text(trials))
         front = self._front(trials)
@@ -178,15 +177,13 @@ class _Search:
 
     def _opened_record(self) -> "optuna.Study":
         """The study that keeps what was told; it says of itself what was asked, and how."""
-        optuna, cells = self.optuna, [cell for of_one in self.cells for cell in of_one]
-        name = f"{self.tuning.label}-{self.tuning.id_of([*cells], self._method())}"
-        # Two that tell one record of the same trials number them otherwise.
-        self.runs.lock_search(name)
+        optuna = self.optuna
         with self._named_errors():
             backend = optuna.storages.journal.JournalFileBackend(str(self.path))
+            self.storage = optuna.storages.JournalStorage(backend)
             record = optuna.create_study(
-                study_name=name,
-                storage=optuna.storages.JournalStorage(backend),
+                study_name=self.name,
+                storage=self.storage,
                 directions=["minimize"] * len(self.tuning.objectives),
                 load_if_exists=True,
             )
@@ -198,6 +195,19 @@ class _Search:
                 for fact, value in (facts | {"seeds": seeds, "asked_at": timestamp()}).items():
                     record.set_user_attr(fact, value)
         return record
+
+    def _keep(self, number: int) -> None:
+        """Adds a trial to the record. Where that has another of this number, as of an older version
+        whose measures meant something else, it is begun anew."""
+        with self._named_errors():
+            trials, known = self.study.get_trials(deepcopy=False), self.record.get_trials(False)
+            if number < len(known):
+                if _facts(known[number]) == _facts(trials[number]):
+                    return
+                self.optuna.delete_study(study_name=self.name, storage=self.storage)
+                self.record = self._opened_record()
+                known = ()
+            self.record.add_trials(trials[len(known) : number + 1])
 
     @contextlib.contextmanager
     def _named_errors(self) -> Iterator[None]:
@@ -225,15 +235,6 @@ class _Search:
             name: value if value == self.base[name] else ranges[name].value(value)
             for name, value in one.params.items()
         }
-
-    def _kept(self, one: "optuna.Trial", was: "optuna.trial.FrozenTrial") -> Trial:
-        """A trial as it was told, which now is told again."""
-        kept = was.user_attrs
-        for repeat in range(len(kept["scores"][0]) if kept["scores"] else 0):
-            self._report(one, repeat, kept["scores"][0][repeat])
-        values = None if kept["state"] == FAILED else tuple(was.values)
-        facts = (kept["state"], values, kept["excess"], kept["why"], kept["scores"])
-        return Trial(one.number, self._settings(one), *facts)
 
     def _made(self, asked: Sequence["optuna.Trial"]) -> dict[int, Trial]:
         """Trials with their runs, those of one seed at a time."""
@@ -355,6 +356,11 @@ class _Search:
                 )
             found.append(dict(of))
         return found
+
+
+def _facts(trial: "optuna.trial.FrozenTrial") -> Any:
+    """What was tried and told, as it is in a record."""
+    return json.loads(json.dumps([trial.params, trial.user_attrs]))
 
 
 def _best_text(trials: Sequence[Trial]) -> str:

@@ -4,6 +4,16 @@ The best of many trials looks better than it is, because chance was among what m
 it and the base are run on seeds that the search had no part in, as a comparison like any other, and
 only those runs decide. Seeds are pairs: both meet the same random numbers, so the interval is that
 of `estimates.paired_ratio` of the scores, and the word that of `estimates.verdict`.
+
+Better takes evidence twice: of a gain where it was searched, and everywhere that nothing is lost. A
+loss that noise hides is none that was ruled out, so a cost may be more by `LOSS_MAX` in no scenario
+(a test of non-inferiority: the 90 % interval excludes it). All of these must hold for one claim, so
+none of them is adjusted for the others, and another scenario makes it harder.
+
+Sources: R. L. Berger, "Multiparameter hypothesis testing and acceptance sampling", Technometrics
+24, 1982 (claims that need all of several tests); C. Stein, "A two-sample test for a linear
+hypothesis whose power is independent of the variance", Annals of Mathematical Statistics 16, 1945
+(seeds that are added by the noise of the first ones alone leave an interval what it is).
 """
 
 import math
@@ -28,7 +38,8 @@ from schedlab.tuning.answer import (
     BETTER,
     HELD_OUT,
     KEPT,
-    NO_BETTER,
+    MAY_BE_WORSE,
+    NO_WORSE,
     NOT_KEPT,
     SEARCHED,
     WORSE,
@@ -42,7 +53,10 @@ from schedlab.tuning.asked import FRESH_AFTER, Tuning
 from schedlab.tuning.costs import Costs, Objective, costs_of, lost
 from schedlab.tuning.search import reason
 
-# Seeds of a judgement: as many as show half of what the search saw, within these bounds.
+# What costs so much more in some scenario is not called better, nor what might.
+LOSS_MAX = 0.05
+# Seeds of a judgement: as many as show half of what the search saw, and rule out a loss, within
+# these bounds.
 FRESH_LEAST, FRESH_MOST = 10, 50
 # Of a front so many are judged.
 CANDIDATES_MAX = 5
@@ -76,6 +90,16 @@ def judge(
     names = [TUNED] if len(candidates) == 1 else [f"{TUNED}_{n + 1}" for n in range(len(gains))]
     labels = dict(zip(names, candidates, strict=False))
     nr = tuning.fresh or nr_fresh(candidates)
+    found = _judged_on(nr, tuning, labels, store, make)
+    if not tuning.fresh and (nr_noisy := nr_to_rule_out(found.judged)) > nr:
+        found = _judged_on(nr_noisy, tuning, labels, store, make)
+    return found
+
+
+def _judged_on(
+    nr: int, tuning: Tuning, labels: Mapping[str, Trial], store: Store, make: Make
+) -> Judgement:
+    """The judgement on so many fresh seeds."""
     seeds = range(tuning.seed + FRESH_AFTER, tuning.seed + FRESH_AFTER + nr)
     scenarios, commands = [], []
     for workload in [*tuning.workloads, *tuning.holdouts]:
@@ -99,6 +123,15 @@ def nr_fresh(candidates: Sequence[Trial]) -> int:
                 change = math.expm1(-value / 2)
                 needed.append(runs_needed(noise, change, in_blocks=True) or FRESH_MOST)
     return min(max(needed), FRESH_MOST)
+
+
+def nr_to_rule_out(judged: Sequence[Judged]) -> int:
+    """How many seeds rule out a loss where nothing differs, in 80 of 100 cases, within bounds. Only
+    the noise decides, never what was found."""
+    errors = [row.ratio for one in judged for row in one.rows if not row.is_bound]
+    noises = [ratio.log_error * math.sqrt(ratio.n_a) for ratio in errors]
+    needed = [runs_needed(noise, LOSS_MAX, in_blocks=True) or FRESH_MOST for noise in noises]
+    return min(max(needed, default=0), FRESH_MOST)
 
 
 def _spread(front: Sequence[Trial]) -> list[Trial]:
@@ -174,7 +207,7 @@ def judged_by(
     for family in families.values():
         p_values = estimates.adjusted([row.ratio.p_value for row in family], estimates.holm)
         for row, p_value in zip(family, p_values, strict=True):
-            words[id(row)] = WORDS.get(estimates.verdict(row.ratio, p_value), NO_BETTER)
+            words[id(row)] = WORDS.get(estimates.verdict(row.ratio, p_value)) or _loss(row, tuning)
     judged = []
     for label, trial in labels.items():
         mine = [replace(row, word=words.get(id(row), row.word)) for row in rows
@@ -234,6 +267,12 @@ def _ratio(scores: ArrayLike) -> Ratio:
     return estimates.paired_ratio(costs, np.ones_like(costs))
 
 
+def _loss(row: Row, tuning: Tuning) -> str:
+    """Whether a loss is ruled out that is too large; a bound of the user's says what is."""
+    allowed = {keep.measure: keep.within for keep in tuning.keeps}.get(row.measure, LOSS_MAX)
+    return NO_WORSE if row.ratio.equivalence_high <= 1 + allowed else MAY_BE_WORSE
+
+
 def _objection(rows: Sequence[Row]) -> str:
     """Why a candidate may not be called better; "" if nothing speaks against it."""
     whole = {group: [row for row in rows if row.is_whole and row.group == group]
@@ -247,6 +286,9 @@ def _objection(rows: Sequence[Row]) -> str:
     if worse := [row for row in rows if row.word == WORSE]:
         places = dict.fromkeys(f"{row.measure} became worse in {row.where}" for row in worse)
         return f"not better everywhere: {', '.join(places)}"
+    if hidden := [row for row in rows if row.word == MAY_BE_WORSE]:
+        places = [f"{row.measure} in {row.where} {row.ratio.change}" for row in hidden]
+        return f"not shown to be no worse: {', '.join(places)}; more seeds may tell (--fresh)"
     if broken := [row.measure for row in rows if row.word == NOT_KEPT]:
         return f"not shown to keep {', '.join(dict.fromkeys(broken))}"
     return ""

@@ -9,6 +9,7 @@ use super::setting::Setting;
 use super::stage::Failure;
 use crate::system::{self, Cpus};
 use scenario::workload::{Change, ChangeKind, CpuSet, Workload};
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// Whether the workload takes CPUs down.
@@ -54,8 +55,7 @@ impl<'a> Changes<'a> {
                 ChangeKind::Hotplug { cpu, online } => switch_cpu(*cpu, *online)?,
                 ChangeKind::Affinity { task, cpus } => self.bind(task, cpus)?,
                 ChangeKind::Move { task, to } => {
-                    let cgroups = self.setting.cgroups;
-                    self.tasks_of(task).for_each(|(_, tid)| cgroups.take(tid, *to));
+                    self.move_all(task, *to);
                 }
                 ChangeKind::Cgroup { number, now } => {
                     self.setting.cgroups.set(*number, now).map_err(|errno| Failure {
@@ -80,6 +80,18 @@ impl<'a> Changes<'a> {
             let lives = tid != 0 && slot.exited_at_ns.load(SeqCst) == 0;
             (is_meant && lives).then_some((task, tid))
         })
+    }
+
+    /// Moves each process with a task of the name that lives into a group.
+    fn move_all(&self, name: &str, to: Option<u32>) {
+        let mut processes = BTreeSet::new();
+        for (task, tid) in self.tasks_of(name) {
+            let template = self.setting.stage.slot(task).template.load(SeqCst) as usize;
+            let space = self.setting.workload.templates[template].address_space;
+            if space.is_none_or(|space| processes.insert(space)) {
+                self.setting.cgroups.take(tid, to);
+            }
+        }
     }
 
     fn bind(&self, name: &str, cpus: &CpuSet) -> Result<(), Failure> {

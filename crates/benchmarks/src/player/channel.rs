@@ -93,6 +93,10 @@ fn make_pipe(index: usize, channel: &Channel) -> Result<Ends, PlayError> {
     system::checked(i64::from(unsafe { libc::pipe2(descriptors.as_mut_ptr(), libc::O_CLOEXEC) }))
         .map_err(|errno| PlayError::system("cannot make a pipe", errno))?;
     let [receiving, sending] = ends_of(descriptors);
+    if channel.capacity_bytes == 0 {
+        // As this kernel makes it.
+        return Ok(Ends { sending, receiving });
+    }
     let wanted = i32::try_from(channel.capacity_bytes).unwrap_or(i32::MAX);
     // SAFETY: plain numbers on a descriptor that is open.
     let got = unsafe {

@@ -2,6 +2,7 @@
 
 use super::{UnknownMap, kind};
 use crate::arena::{Arena, BYTES_ADDRESSED, PAGE_BYTES};
+use crate::mapping::NoAddresses;
 use crate::object_file::MapDefinition;
 
 /// `BPF_F_MMAPABLE`, `BPF_F_SEGV_ON_FAULT`, `BPF_F_NO_USER_CONV`
@@ -11,12 +12,16 @@ const NO_USER_CONV: u32 = 1 << 18;
 
 /// The arena that one of these maps is, if any is, and the upper half that its addresses have for
 /// user space.
-pub fn arena_of(maps: &[MapDefinition]) -> Option<(Arena, u32)> {
-    let map = maps.iter().find(|map| map.kind == kind::ARENA)?;
-    let arena = Arena::new(map.extra, map.entries_max);
+///
+/// # Errors
+///
+/// [`NoAddresses`] if this process may not have as many as an arena takes.
+pub fn arena_of(maps: &[MapDefinition]) -> Result<Option<(Arena, u32)>, NoAddresses> {
+    let Some(map) = maps.iter().find(|map| map.kind == kind::ARENA) else { return Ok(None) };
+    let arena = Arena::new(map.extra, map.entries_max)?;
     let is_shown = map.flags & NO_USER_CONV == 0;
     let user_upper = if is_shown { (arena.user_begin() >> 32) as u32 } else { 0 };
-    Some((arena, user_upper))
+    Ok(Some((arena, user_upper)))
 }
 
 /// Refuses an arena that no kernel makes, and a second one, which no loader takes.

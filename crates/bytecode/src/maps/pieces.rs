@@ -249,7 +249,7 @@ mod tests {
     const NODE_AT: u64 = 16;
 
     fn room() -> (Room, Box<Memory>) {
-        Room::new(4096, 64 << 20)
+        Room::new(4096, 64 << 20).expect("few addresses")
     }
 
     #[test]

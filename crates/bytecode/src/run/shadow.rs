@@ -245,7 +245,13 @@ impl Shadow {
         }
         match holding {
             None
-            | Some(Holding::Gives | Holding::GivesLinked | Holding::Lends | Holding::Pages) => {}
+            | Some(
+                Holding::Gives
+                | Holding::GivesLinked
+                | Holding::Lends
+                | Holding::Asks
+                | Holding::Pages,
+            ) => {}
             Some(Holding::Takes) => return self.give_back(0),
             Some(Holding::Links) => {
                 self.give_back(1)?;

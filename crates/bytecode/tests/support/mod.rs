@@ -100,7 +100,7 @@ impl Loaded {
         if room(true) + room(false) > DATA_MAX {
             return Err("too large for a test".into());
         }
-        let mut memory = Memory::new(room(true), room(false));
+        let mut memory = Memory::new(room(true), room(false)).expect("addresses");
         let data = object.data.iter().map(|data| placed(&mut memory, data));
         let data = data.collect::<Result<_, _>>().map_err(|full| full.to_string())?;
         let maps = vec![0xaaaa; object.maps.len()];

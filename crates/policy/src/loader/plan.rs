@@ -14,6 +14,8 @@ use crate::table::TYPES;
 
 /// Bytes of all that a file says of variables, maps and calls, with what it takes beside values.
 const SAID_BYTES_MAX: usize = 1 << 26;
+/// Bytes that inner maps may hold. They are taken as they are used, and `scx_pair` has 64 MiB of them.
+const INNER_BYTES_MAX: u64 = 1 << 28;
 /// Bytes of a section of variables that has grown. It is as much as an object may have of all.
 const SECTION_BYTES_MAX: u64 = 1 << 26;
 /// Kinds of maps that can be filled: those with numbers or keys, and those without keys.
@@ -243,10 +245,13 @@ impl Making<'_> {
         let inner = inner.map_err(|error| wrong(error.to_string()))?;
         // Of a ring buffer entries are bytes.
         let bytes = u64::from(inner.entries_max) * u64::from(inner.value_bytes.max(1));
+        if bytes.saturating_mul(count.into()) > INNER_BYTES_MAX {
+            let most = INNER_BYTES_MAX >> 20;
+            return Err(wrong(format!("they hold more than {most} MiB\nhint: ask for fewer")));
+        }
         for key in 0..count {
             let inner = MapDefinition { name: format!("{name}[{key}]"), ..inner.clone() };
             let own = size_of::<MapDefinition>() + inner.name.len();
-            self.take_room(place, usize::try_from(bytes).unwrap_or(usize::MAX))?;
             self.take_room(place, own)?;
             let maps = &mut self.plan.object.maps;
             let made = maps.len();

@@ -14,8 +14,8 @@ use crate::sets::units_of;
 use crate::spelling::nearest;
 use crate::table::FLAGS;
 
-/// Bytes of one list that is made for each of a group, with all that is in it.
-const BYTES_MAX: usize = 1 << 26;
+/// Numbers and texts of one value, in all lists that are in it.
+const PIECES_MAX: usize = 1 << 21;
 /// How often a list may have one value.
 const REPEATED_MAX: i64 = 1 << 16;
 /// How deep unnamed structures may lie in each other.
@@ -106,8 +106,13 @@ impl Filling<'_> {
             let name = format!("{name}[{number}]");
             self.fill(&name, Place { offset, ..element }, &value, &scope, into)?;
             offset += element.bytes;
-            if into.len() > BYTES_MAX / size_of::<Piece>() {
-                return Err(format!("{name} and what is before it are too much"));
+            if into.len() > PIECES_MAX {
+                let whole = name.split('[').next().unwrap_or_default();
+                return Err(format!(
+                    "{whole}, up to {name}, has more than {PIECES_MAX} numbers and texts\n\
+                     hint: a policy fills larger tables itself, in init or in a program that \
+                     [[call]] calls"
+                ));
             }
         }
         Ok(())
@@ -139,6 +144,10 @@ impl Filling<'_> {
                     Some(Value::Integer(times)) if (0..=REPEATED_MAX).contains(times) => {
                         Ok(vec![plain(value.clone()); *times as usize])
                     }
+                    Some(Value::Integer(times)) => Err(format!(
+                        "{name}: each = {times} is no number from 0 to {REPEATED_MAX}, how often \
+                         a list may have one value"
+                    )),
                     _ => Ok(for_each(value.clone(), self.each(name, table)?)),
                 }
             }

@@ -5,7 +5,7 @@
 
 use crate::model::error::ScenarioError;
 use crate::model::machine::{
-    CPUS_MAX, Costs, Cpu, DISTANCES, Machine, Release, WATCHDOG_DEFAULT_NS,
+    Bus, CPUS_MAX, Costs, Cpu, DISTANCES, Distance, Linux, Machine, Release, WATCHDOG_DEFAULT_NS,
 };
 use crate::reading::{Document, Node, TableNode, parse_table, read_table, stem};
 use std::collections::BTreeMap;
@@ -24,23 +24,32 @@ pub const LINE_BYTES_MAX: u64 = 4096;
 pub const LINES_MAX: u64 = 1024;
 /// The fastest CPU: a thousand times the reference CPU.
 pub const SPEED_PERMILLE_MAX: u32 = 1_000_000;
+/// The most that turbo may speed a CPU up: ten times.
+pub const TURBO_PERMILLE_MAX: u32 = 10_000;
 
 /// The longest time that the watchdog may be given, in seconds: a day.
 pub const WATCHDOG_S_MAX: u32 = 86_400;
 
-const ROOT_KEYS: [&str; 11] = [
+/// The most that a bus may carry: 10 TB a second.
+pub const BUS_MB_PER_S_MAX: u64 = 10_000_000;
+
+const ROOT_KEYS: [&str; 14] = [
     "description",
     "source",
     "hz",
     "hz_by_policy",
     "sync_wakeups",
     "sync_wakeups_by_policy",
+    "linux",
     "watchdog_s",
     "sched_ext",
     "topology",
     "speed_permille",
+    "turbo_permille",
     "costs",
+    "bus",
 ];
+const BUS_KEYS: [&str; 2] = ["caches", "mb_per_s"];
 const TOPOLOGY_KEYS: [&str; 5] =
     ["numa_nodes", "sockets", "caches_per_socket", "cores_per_cache", "threads_per_core"];
 const COST_KEYS: [&str; 28] = [
@@ -99,7 +108,9 @@ fn machine_of(file: String, table: &Table) -> Result<Machine, ScenarioError> {
     root.need("source", "say where the topology and the tick rate come from")?.text()?;
     let mut cpus = read_topology(&root)?;
     read_speeds(&root, &mut cpus)?;
-    let costs = root.need("costs", "add a [costs] section")?;
+    let costs_node = root.need("costs", "add a [costs] section")?;
+    let costs = read_costs(&costs_node)?;
+    let linux = root.get("linux")?.map(|version| read_linux(&version)).transpose()?;
     let machine = Machine {
         name: stem(&document.file),
         description: root
@@ -113,7 +124,7 @@ fn machine_of(file: String, table: &Table) -> Result<Machine, ScenarioError> {
         hz_by_policy: read_hz_by_policy(&root)?,
         sync_wakeups: match root.get("sync_wakeups")? {
             Some(sync) => sync.boolean()?,
-            None => false,
+            None => linux.is_some_and(Linux::wakes_synchronously),
         },
         sync_wakeups_by_policy: read_sync_wakeups_by_policy(&root)?,
         watchdog_ns: match root.get("watchdog_s")? {
@@ -121,11 +132,21 @@ fn machine_of(file: String, table: &Table) -> Result<Machine, ScenarioError> {
             None => WATCHDOG_DEFAULT_NS,
         },
         release: root.get("sched_ext")?.map(|release| read_release(&release)).transpose()?,
-        costs: read_costs(&costs)?,
+        linux,
+        turbo_permille: read_turbo(&root)?,
+        bus: read_bus(&root, &costs)?,
+        costs,
         digest: String::new(),
     };
-    check_ticks(&costs, &machine)?;
+    check_ticks(&costs_node, &machine)?;
     Ok(machine.with_digest())
+}
+
+fn read_linux(node: &Node) -> Result<Linux, ScenarioError> {
+    Linux::named(node.text()?).ok_or_else(|| {
+        let hint = "write it as in \"2.6.31\" or \"6.12\", or leave it out for that of today";
+        node.bad("no version of Linux", hint)
+    })
 }
 
 fn read_release(node: &Node) -> Result<Release, ScenarioError> {
@@ -203,6 +224,7 @@ fn read_topology(root: &TableNode) -> Result<Vec<Cpu>, ScenarioError> {
 
 fn read_speeds(root: &TableNode, cpus: &mut [Cpu]) -> Result<(), ScenarioError> {
     let Some(node) = root.get("speed_permille")? else { return Ok(()) };
+    let node = if node.value().is_table() { sourced(root, "speed_permille")? } else { node };
     if node.value().is_array() {
         let speeds = node.elements()?;
         if speeds.len() != cpus.len() {
@@ -219,6 +241,27 @@ fn read_speeds(root: &TableNode, cpus: &mut [Cpu]) -> Result<(), ScenarioError> 
         cpus.iter_mut().for_each(|cpu| cpu.speed_permille = speed);
     }
     Ok(())
+}
+
+/// Speeds with one, two and more busy cores, which fall as more cores need power.
+fn read_turbo(root: &TableNode) -> Result<Vec<u32>, ScenarioError> {
+    if !root.has("turbo_permille") {
+        return Ok(Vec::new());
+    }
+    let node = sourced(root, "turbo_permille")?;
+    let elements = node.elements()?;
+    let turbo = elements
+        .iter()
+        .map(|speed| speed.unsigned_32(1000, TURBO_PERMILLE_MAX))
+        .collect::<Result<Vec<u32>, _>>()?;
+    let hint = "write a speed for one busy core, for two ...; the last one is that of all";
+    if turbo.is_empty() {
+        return Err(node.bad("turbo without a speed", hint));
+    }
+    match turbo.windows(2).position(|pair| pair[0] < pair[1]) {
+        Some(place) => Err(elements[place + 1].bad("more busy cores are not faster", hint)),
+        None => Ok(turbo),
+    }
 }
 
 fn read_costs(node: &Node) -> Result<Costs, ScenarioError> {
@@ -260,6 +303,40 @@ fn read_costs(node: &Node) -> Result<Costs, ScenarioError> {
     })
 }
 
+fn read_bus(root: &TableNode, costs: &Costs) -> Result<Option<Bus>, ScenarioError> {
+    let Some(node) = root.get("bus")? else { return Ok(None) };
+    let table = node.table(&BUS_KEYS)?;
+    let caches = sourced(&table, "caches")?.unsigned_32(1, CPUS_MAX as u32)?;
+    let capacity = sourced(&table, "mb_per_s")?;
+    let mb_per_s = capacity.unsigned(1, BUS_MB_PER_S_MAX)?;
+    check_bus(&capacity, mb_per_s, costs)?;
+    Ok(Some(Bus { caches, mb_per_s }))
+}
+
+/// What comes over a bus takes at least as long as the bus is busy with it, unless the machine does
+/// without the cost: costs are those of a bus that nobody else uses.
+fn check_bus(capacity: &Node, mb_per_s: u64, costs: &Costs) -> Result<(), ScenarioError> {
+    let [same, node, remote] = [Distance::Same, Distance::Node, Distance::Remote];
+    let refills = [("same", same), ("node", node), ("remote", remote)].map(|(name, at)| {
+        (format!("refill_ns_per_kib.{name}"), costs.refill_ns_per_kib[at as usize], 1024)
+    });
+    let lines = [("node", node), ("remote", remote)].map(|(name, at)| {
+        (format!("line_transfer_ns.{name}"), costs.line_transfer_ns[at as usize], costs.line_bytes)
+    });
+    let scan = ("scan_miss_ns".to_owned(), costs.scan_miss_ns, costs.line_bytes);
+    let all = refills.into_iter().chain(lines).chain([scan]);
+    for (cost, ns, bytes) in all {
+        if ns > 0 && ns * mb_per_s < bytes * 1000 {
+            return Err(capacity.bad(
+                format!(
+"a bus is busy with {bytes} bytes for longer than `costs.{cost}`, which is {ns} ns"),
+                "raise one of them: a cost contains the transfer on a bus that nobody else uses",
+            ));
+        }
+    }
+    Ok(())
+}
+
 const SOURCE_HINT: &str = "say where the number comes from, or \"assumed: <reason>\"";
 
 /// The value of the cost `key`, once its source has been seen.
@@ -267,7 +344,7 @@ fn sourced<'a>(costs: &TableNode<'a>, key: &str) -> Result<Node<'a>, ScenarioErr
     let form = format!("write {key} = {{ value = ..., source = \"...\" }}");
     let cost = costs.need(key, &form)?;
     if !cost.value().is_table() {
-        return Err(cost.bad("a cost needs its source", form));
+        return Err(cost.bad("a number needs its source", form));
     }
     let cost = cost.table(&["value", "source"])?;
     let source = cost.need("source", SOURCE_HINT)?;

@@ -268,13 +268,19 @@ fn read_channels(root: &TableNode, draft: &mut Draft) -> Result<Ranges, Scenario
         let number = |key: &str, default: u32| {
             table.get(key)?.map_or(Ok(default), |node| node.unsigned_32(0, u32::MAX))
         };
-        let capacity_bytes = table
-            .need("capacity_bytes", "say how many bytes fit, such as 4096 for a pipe of 2003")?
-            .unsigned_32(1, u32::MAX)?;
+        let overhead_bytes = number("overhead_bytes", 0)?;
+        let said = table.get("capacity_bytes")?;
+        if said.is_none() && overhead_bytes > 0 {
+            table.need("capacity_bytes", "say how many bytes fit; only a pipe may leave it out")?;
+        }
+        let capacity_bytes = said.map_or(Ok(0), |node| node.unsigned_32(1, u32::MAX))?;
         let channel = Channel {
             capacity_bytes,
-            overhead_bytes: number("overhead_bytes", 0)?,
-            wake_senders_at_bytes: number("wake_senders_at_bytes", capacity_bytes - 1)?,
+            overhead_bytes,
+            wake_senders_at_bytes: number(
+                "wake_senders_at_bytes",
+                capacity_bytes.saturating_sub(1),
+            )?,
             sync_wakeups: table.get("sync_wakeups")?.map_or(Ok(false), |node| node.boolean())?,
         };
         ranges.insert(name.to_string(), (draft.channels.len() as u32, count));

@@ -66,13 +66,13 @@ pub fn workload_text(workload: &Workload, source: &str) -> String {
     for (number, channel) in workload.channels.iter().enumerate() {
         let _ = write!(
             text,
-            "\n[channels.c{number:06}]\ncapacity_bytes = {}\noverhead_bytes = {}\n\
-             wake_senders_at_bytes = {}\nsync_wakeups = {}\n",
-            channel.capacity_bytes,
-            channel.overhead_bytes,
-            channel.wake_senders_at_bytes,
-            channel.sync_wakeups
+            "\n[channels.c{number:06}]\noverhead_bytes = {}\nsync_wakeups = {}\n",
+            channel.overhead_bytes, channel.sync_wakeups
         );
+        if channel.capacity_bytes > 0 {
+            let _ = writeln!(text, "capacity_bytes = {}", channel.capacity_bytes);
+            let _ = writeln!(text, "wake_senders_at_bytes = {}", channel.wake_senders_at_bytes);
+        }
     }
     if workload.nr_gates > 0 {
         text.push_str("\n[gates]\n");
@@ -102,12 +102,19 @@ pub fn machine_text(machine: &Machine, source: &str) -> Result<String, Irregular
     let _ = writeln!(text, "source = {}", quoted(source));
     let _ = writeln!(text, "hz = {}", machine.hz);
     let _ = writeln!(text, "sync_wakeups = {}", machine.sync_wakeups);
+    if let Some(linux) = machine.linux {
+        let _ = writeln!(text, "linux = \"{linux}\"");
+    }
     let _ = writeln!(text, "watchdog_s = {}", machine.watchdog_ns / 1_000_000_000);
     if let Some(release) = machine.release {
         let _ = writeln!(text, "sched_ext = \"{release}\"");
     }
     let speeds: Vec<u32> = machine.cpus.iter().map(|cpu| cpu.speed_permille).collect();
     let _ = writeln!(text, "speed_permille = {speeds:?}");
+    if !machine.turbo_permille.is_empty() {
+        let (value, source) = (&machine.turbo_permille, quoted(&format!("assumed: {source}")));
+        let _ = writeln!(text, "turbo_permille = {{ value = {value:?}, source = {source} }}");
+    }
     if !machine.hz_by_policy.is_empty() {
         text.push_str("\n[hz_by_policy]\n");
     }
@@ -121,9 +128,14 @@ pub fn machine_text(machine: &Machine, source: &str) -> Result<String, Irregular
         let _ = writeln!(text, "{} = {sync}", quoted(policy));
     }
     let _ = write!(text, "\n{topology}\n[costs]\n");
-    for (name, value) in costs(&machine.costs) {
-        let source = quoted(&format!("assumed: {source}"));
+    let source = quoted(&format!("assumed: {source}"));
+    let mut write = |name: &str, value: &str| {
         let _ = writeln!(text, "{name} = {{ value = {value}, source = {source} }}");
+    };
+    costs(&machine.costs).iter().for_each(|(name, value)| write(name, value));
+    if let Some(bus) = machine.bus {
+        write("\n[bus]\ncaches", &bus.caches.to_string());
+        write("mb_per_s", &bus.mb_per_s.to_string());
     }
     Ok(text)
 }

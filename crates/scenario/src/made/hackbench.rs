@@ -84,6 +84,9 @@ pub(crate) fn read(settings: &Settings) -> Result<Workload, ScenarioError> {
 /// A message that never fits would leave its sender waiting for ever.
 fn check_message(settings: &Settings, channel: &Channel) -> Result<(), ScenarioError> {
     let bytes = settings.need("bytes")?;
+    if channel.capacity_bytes == 0 {
+        return Ok(());
+    }
     let room = channel.capacity_bytes.saturating_sub(channel.overhead_bytes);
     if bytes.unsigned_32(1, u32::MAX)? <= room {
         return Ok(());
@@ -108,11 +111,11 @@ fn read_socket(settings: &Settings) -> Result<Channel, ScenarioError> {
 
 /// A pipe wakes its writers as soon as there is room for one byte.
 fn read_pipe(settings: &Settings) -> Result<Channel, ScenarioError> {
-    let capacity_bytes = settings.number("pipe_buffer_bytes", 1, u32::MAX)?;
+    let capacity_bytes = settings.number("pipe_buffer_bytes", 0, u32::MAX)?;
     Ok(Channel {
         capacity_bytes,
         overhead_bytes: 0,
-        wake_senders_at_bytes: capacity_bytes - 1,
+        wake_senders_at_bytes: capacity_bytes.saturating_sub(1),
         sync_wakeups: settings.truth("pipe_sync_wakeups")?,
     })
 }

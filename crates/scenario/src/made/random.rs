@@ -16,7 +16,7 @@
 use crate::made::builder::ProgramBuilder;
 use crate::made::draw::Random;
 use crate::made::random_changes::disturb;
-use crate::model::machine::{Costs, Cpu, DISTANCES, Machine, WATCHDOG_DEFAULT_NS};
+use crate::model::machine::{Costs, Cpu, DISTANCES, Linux, Machine, WATCHDOG_DEFAULT_NS};
 use crate::model::workload::{
     Amount, Channel, InitialTask, Op, Program, Repeat, TaskTemplate, Workload,
 };
@@ -57,24 +57,31 @@ fn random_machine(seed: u64, rng: &mut Random) -> Machine {
     let nr_caches = divisor(rng, nr_cores);
     let nr_nodes = divisor(rng, nr_caches);
     let slow = rng.below(4) == 0;
-    let cpus = (0..nr_cpus).map(|number| {
+    let place = |number| {
         let core = number % nr_cores;
         let cache = core / (nr_cores / nr_caches);
         let speed_permille =
             if slow { RANDOM_SPEED_PERMILLE_MIN + rng.below(1000) as u32 } else { 1000 };
         Cpu { core, cache, node: cache / (nr_caches / nr_nodes), speed_permille }
-    });
+    };
+    let cpus = (0..nr_cpus).map(place).collect();
+    let hz = [100, 250, 300, 1000][rng.below(4) as usize];
+    let sync_wakeups = rng.below(2) == 0;
     Machine {
         name: format!("random-{seed}"),
         description: "a random machine".to_string(),
-        cpus: cpus.collect(),
-        hz: [100, 250, 300, 1000][rng.below(4) as usize],
+        cpus,
+        hz,
         hz_by_policy: BTreeMap::new(),
-        sync_wakeups: rng.below(2) == 0,
+        sync_wakeups,
         sync_wakeups_by_policy: BTreeMap::new(),
+        // Whose pipes wake all who wait for room.
+        linux: if sync_wakeups { None } else { Linux::named("2.6.24") },
         watchdog_ns: WATCHDOG_DEFAULT_NS,
         release: None,
+        turbo_permille: Vec::new(),
         costs: random_costs(rng),
+        bus: None,
         digest: String::new(),
     }
     .with_digest()

@@ -54,6 +54,10 @@ pub(crate) fn find_problem(workload: &Workload) -> Result<(), Problem> {
             Err(Problem::new(Place::Channel(i, key), value.to_string(), problem, hint))
         };
         if channel.capacity_bytes == 0 {
+            if channel.overhead_bytes == 0 && channel.wake_senders_at_bytes == 0 {
+                // A pipe as the machine's kernel makes it.
+                continue;
+            }
             let hint = "give it room for at least one message";
             return wrong("capacity_bytes", 0, "the channel holds nothing", hint);
         }
@@ -183,7 +187,7 @@ fn op_problem(workload: &Workload, op: &Op) -> Option<(String, &'static str)> {
             let channel = &workload.channels[channel as usize];
             let needed = u64::from(bytes) + u64::from(channel.overhead_bytes);
             let capacity_bytes = channel.capacity_bytes;
-            (needed > capacity_bytes.into()).then(|| {
+            (capacity_bytes > 0 && needed > capacity_bytes.into()).then(|| {
                 (
                     format!("with its overhead it needs {needed} of {capacity_bytes} bytes"),
                     "make the message smaller or the channel's capacity_bytes larger",

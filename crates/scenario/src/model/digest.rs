@@ -4,7 +4,7 @@
 //! when what it stands for changes. Descriptions and the names of files are left out; the names of
 //! tasks are kept, because a policy can read them (`comm`).
 
-use crate::model::machine::Machine;
+use crate::model::machine::{Bus, Machine};
 use crate::model::workload::{
     Amount, Cgroup, ChangeKind, CpuSet, Op, Quantiles, Repeat, TaskTemplate, Workload,
 };
@@ -58,6 +58,18 @@ fn encode_machine(out: &mut Encoder, machine: &Machine) {
     // Last and only if there is one: machines without it keep the digests that they had.
     if let Some(release) = machine.release {
         out.text(&release.to_string());
+    }
+    if let Some(linux) = machine.linux {
+        out.tagged(1).text(&linux.to_string());
+    }
+    if !machine.turbo_permille.is_empty() {
+        out.text("turbo");
+        machine.turbo_permille.iter().for_each(|speed| out.number((*speed).into()));
+    }
+    if let Some(Bus { caches, mb_per_s }) = machine.bus {
+        out.text("bus");
+        out.number(caches.into());
+        out.number(mb_per_s);
     }
 }
 

@@ -14,6 +14,9 @@ pub const CPUS_MAX: usize = 4096;
 /// Source: Linux 6.12 kernel/sched/ext.c, SCX_WATCHDOG_MAX_TIMEOUT.
 pub const WATCHDOG_DEFAULT_NS: u64 = 30_000_000_000;
 
+/// Bytes that fit into a pipe of today. Source: Linux 6.12 fs/pipe.c, 16 pages.
+pub const PIPE_BYTES: u32 = 65_536;
+
 /// A release of Linux, whose sched_ext a simulated kernel can have instead of that of all releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Release {
@@ -53,6 +56,50 @@ impl fmt::Display for Release {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (major, minor) = self.version();
         write!(out, "{major}.{minor}")
+    }
+}
+
+/// A version of Linux, by which pipes and messages are what they were then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Linux([u16; 3]);
+
+impl Linux {
+    /// The one that is written so, such as "2.6.31" or "6.12".
+    pub fn named(name: &str) -> Option<Linux> {
+        let mut numbers = [0; 3];
+        let parts: Vec<&str> = name.split('.').collect();
+        if !(2..=numbers.len()).contains(&parts.len()) {
+            return None;
+        }
+        for (number, part) in numbers.iter_mut().zip(parts) {
+            // A number has one way to be written: no sign, no zeros before it.
+            *number = part.parse().ok().filter(|found: &u16| found.to_string() == part)?;
+        }
+        Some(Linux(numbers))
+    }
+
+    /// Bytes that fit into a pipe. Source: Linux fs/pipe.c: one page until 2.6.10, 16 from 2.6.11.
+    pub fn pipe_bytes(self) -> u32 {
+        if self < Linux([2, 6, 11]) { 4096 } else { 65_536 }
+    }
+
+    /// Whether room in a pipe wakes one writer that waits for it, and that one the next. Until 5.5
+    /// it wakes all. Source: "pipe: use exclusive waits when reading or writing", Linux 5.6.
+    pub fn pipes_wake_one(self) -> bool {
+        self >= Linux([5, 6, 0])
+    }
+
+    /// Whether messages wake synchronously. Source: "sched, net: socket wakeups are sync", 2.6.29.
+    pub fn wakes_synchronously(self) -> bool {
+        self >= Linux([2, 6, 29])
+    }
+}
+
+impl fmt::Display for Linux {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Linux([major, minor, patch]) = self;
+        write!(out, "{major}.{minor}")?;
+        if *patch > 0 { write!(out, ".{patch}") } else { Ok(()) }
     }
 }
 
@@ -209,6 +256,16 @@ impl Costs {
     }
 }
 
+/// What lies between caches and memory, and how much it carries: a front-side bus, or the memory of
+/// a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bus {
+    /// Last-level caches that share one.
+    pub caches: u32,
+    /// Bytes a microsecond, which are MB a second, that each carries at most.
+    pub mb_per_s: u64,
+}
+
 /// A machine: CPUs, tick rate and costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
@@ -235,8 +292,15 @@ pub struct Machine {
     /// The release whose sched_ext policies find; without it they find that of every release, so
     /// that what was written for any of them runs.
     pub release: Option<Release>,
+    /// The Linux that pipes are of; today's if `None`.
+    pub linux: Option<Linux>,
+    /// Speed in thousandths of what [`Cpu::speed_permille`] says while one, two and more cores of a
+    /// last-level cache are busy, the last for all that are more; none without turbo.
+    pub turbo_permille: Vec<u32>,
     /// What kernel operations cost.
     pub costs: Costs,
+    /// What CPUs share on the way to memory; without it nobody ever waits for memory.
+    pub bus: Option<Bus>,
     /// Digest of everything that can influence a run (not of names and descriptions).
     pub digest: String,
 }
@@ -251,6 +315,16 @@ impl Machine {
     pub fn policies(&self) -> impl Iterator<Item = &str> {
         let by_policy = self.hz_by_policy.keys().chain(self.sync_wakeups_by_policy.keys());
         by_policy.map(String::as_str).collect::<std::collections::BTreeSet<_>>().into_iter()
+    }
+
+    /// Whether room in a pipe wakes one of those who wait for it.
+    pub fn pipes_wake_one(&self) -> bool {
+        self.linux.is_none_or(Linux::pipes_wake_one)
+    }
+
+    /// Bytes that fit into a pipe that does not say so itself.
+    pub fn pipe_bytes(&self) -> u32 {
+        self.linux.map_or(PIPE_BYTES, Linux::pipe_bytes)
     }
 
     /// Whether messages wake synchronously in a kernel that has `policy` as its scheduler.
@@ -293,6 +367,11 @@ impl Machine {
     pub fn with_release(mut self, release: Release) -> Machine {
         self.release = Some(release);
         self.with_digest()
+    }
+
+    /// The number of the bus that a CPU uses, if the machine says that CPUs share buses.
+    pub fn bus_of(&self, cpu: usize) -> Option<usize> {
+        self.bus.map(|bus| (self.cpus[cpu].cache / bus.caches) as usize)
     }
 
     /// How far apart CPUs `a` and `b` are. Both must be below the number of CPUs.

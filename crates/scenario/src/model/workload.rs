@@ -172,10 +172,12 @@ pub type CpuSet = Option<Arc<[u32]>>;
 /// A list of operations that tasks of the same kind share.
 pub type Program = Arc<[Op]>;
 
-/// A finite buffer through which tasks send bytes: a socket pair or a pipe.
+/// A finite buffer through which tasks send bytes: a pipe if messages take up nothing beside their
+/// bytes, else a socket pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Channel {
-    /// Bytes that fit, overheads included; a sender blocks while its message does not fit.
+    /// Bytes that fit, overheads included; a sender blocks while its message does not fit. 0 of a
+    /// pipe as the machine's kernel makes it.
     pub capacity_bytes: u32,
     /// Bytes that each message takes up beside its content (buffer headers).
     pub overhead_bytes: u32,

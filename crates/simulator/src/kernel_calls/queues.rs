@@ -2,7 +2,6 @@
 
 use crate::abi::{ITERATOR_CHUNK, Task};
 use crate::core::Core;
-use crate::cpu::Spent;
 use crate::dispatch_queue::{BUILTIN, Cursor, LOCAL, LOCAL_CPU_MASK, LOCAL_ON, way_to_queue};
 use crate::failure::FailureKind;
 use crate::place::{Place, TaskId};
@@ -74,8 +73,7 @@ impl Core<'_> {
     fn charge_steps(&mut self, at: usize, index: u32) {
         let walk = self.visible.walks.get(at);
         let steps = walk.next - std::mem::replace(&mut walk.charged, walk.next);
-        let ns = self.scan_ns(steps.into(), index);
-        self.charge(Spent::Scan, ns);
+        self.charge_scan(steps.into(), index);
     }
 
     /// `node` is where its memory is to be; any is for -1 (`NUMA_NO_NODE`).

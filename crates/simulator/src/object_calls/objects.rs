@@ -6,7 +6,7 @@
 
 use super::callbacks::call_back;
 use super::{Calling, at, function, refused, run_queues};
-use bytecode::{Stop, Touch};
+use bytecode::{Stop, Touch, errno};
 use std::cmp::Ordering;
 
 /// Bytes of a list's head and of a tree's root, and of their nodes. Source: Linux,
@@ -84,17 +84,18 @@ fn check_owner(run: &mut Calling<'_, '_>, owner: u64) -> Result<(), Stop> {
     at(run, owner, OWNER_BYTES, 8, Touch::Write).map(drop)
 }
 
-/// Adds a node in front of the one with this number. One that is in a list or tree already stays
-/// there, and is held by one less.
+/// Adds a node in front of the one with this number, if there is such a place. Where there is not,
+/// or if it is in a list or tree already, it stays as it is, and is held by one less.
 fn link(
     run: &mut Calling<'_, '_>,
     [owner, node]: [u64; 2],
     bytes: usize,
-    number: usize,
+    number: Option<usize>,
 ) -> Result<u64, Stop> {
     at(run, node, bytes, 8, Touch::Write)?;
     let object = run.host.policy.maps.object_with(node).ok_or_else(|| no_object(node))?;
-    let answer = run.host.policy.maps.link(owner, node, number);
+    let link = |number| run.host.policy.maps.link(owner, node, number);
+    let answer = number.map_or(-errno::EINVAL, link);
     if answer != 0 {
         give_up(run, [object, 0, 0, 0, 0])?;
     }
@@ -103,13 +104,41 @@ fn link(
 
 pub(super) fn push_front(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     check_owner(run, given[0])?;
-    link(run, [given[0], given[1]], LIST_NODE_BYTES, 0)
+    link(run, [given[0], given[1]], LIST_NODE_BYTES, Some(0))
 }
 
 pub(super) fn push_back(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     check_owner(run, given[0])?;
     let number = run.host.policy.maps.nr_linked(given[0]);
-    link(run, [given[0], given[1]], LIST_NODE_BYTES, number)
+    link(run, [given[0], given[1]], LIST_NODE_BYTES, Some(number))
+}
+
+/// `bpf_list_add`: behind another node of the list.
+pub(super) fn add_behind(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let [list, node, before, ..] = given;
+    check_owner(run, list)?;
+    count_search(run, list)?;
+    let before = run.host.policy.maps.number_of_linked(list, before);
+    link(run, [list, node], LIST_NODE_BYTES, before.map(|number| number + 1))
+}
+
+/// Whether a node is that of a list which has the number that is made of how many there are.
+pub(super) fn is_at(
+    run: &mut Calling<'_, '_>,
+    list: u64,
+    node: u64,
+    number: fn(usize) -> usize,
+) -> Result<u64, Stop> {
+    check_owner(run, list)?;
+    let maps = &run.host.policy.maps;
+    let nr = maps.nr_linked(list);
+    Ok((nr > 0 && maps.linked(list, number(nr)) == node).into())
+}
+
+/// `bpf_list_empty`
+pub(super) fn is_empty(run: &mut Calling<'_, '_>, [list, ..]: [u64; 5]) -> Result<u64, Stop> {
+    check_owner(run, list)?;
+    Ok((run.host.policy.maps.nr_linked(list) == 0).into())
 }
 
 /// The number of the last node of a list; 0 if it has none.
@@ -151,15 +180,16 @@ pub(super) fn add(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Sto
         let is_less = call_back(run, less, [node, other, 0, 0, 0])? != 0;
         (begin, end) = if is_less { (begin, middle) } else { (middle + 1, end) };
     }
-    link(run, [root, node], TREE_NODE_BYTES, begin)
+    link(run, [root, node], TREE_NODE_BYTES, Some(begin))
 }
 
-/// What it takes to find a node, here, among those of a tree.
+/// What it takes to find a node, here, among those of a list or tree.
 fn count_search(run: &mut Calling<'_, '_>, root: u64) -> Result<(), Stop> {
     let nr = run.host.policy.maps.nr_linked(root);
     Ok(run.count(nr as u64 / 8)?)
 }
 
+/// `bpf_list_del` and `bpf_rbtree_remove`
 pub(super) fn remove(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [root, node, ..] = given;
     check_owner(run, root)?;

@@ -1,8 +1,12 @@
 //! Variables of the kernel of which each CPU has one.
 
-use super::{Calling, shown};
+use super::{Calling, keep_place_of_failure, shown};
 use crate::abi::RunQueue;
+use crate::failure::FailureKind;
+use crate::operations::Operation;
+use crate::place::TaskId;
 use crate::visible::{FACTS, Facts};
+use bytecode::{Size, Stop};
 use std::mem::offset_of;
 
 /// What stands for `runqueues`. Nobody can read there.
@@ -16,6 +20,44 @@ pub(super) fn variable(run: &mut Calling<'_, '_>, address: u64, cpu: usize) -> O
         RUN_QUEUES => Some(of(run, cpu)),
         // NULL: no driver sets a frequency.
         FREQUENCY_POLICIES => Some(FACTS + offset_of!(Facts, zero) as u64),
+        _ => None,
+    }
+}
+
+/// `scx_bpf_locked_rq`. Source: Linux 7.3, kernel/sched/ext/ext.c, what `SCX_CALL_OP` and alike
+/// are given.
+pub(super) fn locked(run: &mut Calling<'_, '_>, _: [u64; 5]) -> Result<u64, Stop> {
+    let Some(cpu) = cpu_of_locked(run) else {
+        let message = "accessing rq without holding rq lock".to_owned();
+        run.host.fail(FailureKind::BadCall, message);
+        keep_place_of_failure(run);
+        return Ok(0);
+    };
+    Ok(of(run, cpu))
+}
+
+/// The CPU whose run queue is locked while the operation runs; `None` if none is.
+fn cpu_of_locked(run: &Calling<'_, '_>) -> Option<usize> {
+    use Operation::{
+        CgroupMove, Dequeue, Disable, Dispatch, DumpCpu, DumpTask, Enable, Enqueue, ExitTask,
+        Quiescent, Runnable, Running, SetCpumask, SetWeight, Stopping, Tick, UpdateIdle, Yield,
+    };
+    let kernel = &*run.host;
+    let argument = |number: u64| {
+        let at = kernel.policy.arguments_at() + 8 * number;
+        run.memory().load(at, Size::Double).unwrap_or(0)
+    };
+    let home = |task: u64| {
+        let number = kernel.visible.task_number(task)?;
+        Some(kernel.tasks.seen(number as TaskId).cpu as usize)
+    };
+    match kernel.policy.given.operation {
+        Dispatch | Tick | UpdateIdle | Yield => Some(kernel.here()),
+        Enqueue | Dequeue | Runnable | Running | Stopping | Quiescent | Enable | Disable
+        | SetWeight | SetCpumask | ExitTask | CgroupMove => home(argument(0)),
+        DumpTask => home(argument(1)),
+        DumpCpu if kernel.policy.takes_cids() => kernel.policy.given.cids.cpu(argument(1) as i32),
+        DumpCpu => Some(argument(1) as usize),
         _ => None,
     }
 }

@@ -148,11 +148,12 @@ pub(super) fn bits_begin(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u
     run.count(count)?;
     let word = |at| run.memory().load(words.wrapping_add(8 * at), Size::Double);
     let Some(words) = (0..count).map(word).collect() else { return Ok(-errno::EFAULT as u64) };
+    let begun_at = run.place();
     let open = &mut run.host.policy.given.bits;
     if open.len() == BIT_ITERATORS_MAX {
         return Ok(-errno::ENOMEM as u64);
     }
-    open.insert(iterator, Bits::new(words));
+    open.insert(iterator, Bits::new(begun_at, words));
     Ok(0)
 }
 

@@ -351,6 +351,7 @@ pub(super) fn timer_cancel(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result
 }
 
 /// A program takes a lock itself that is free and was held here last.
+#[inline(always)]
 pub(super) fn lock(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let lock = writable::<u32>(run, given[0])?;
     // SAFETY: a word of the policy's own.
@@ -385,6 +386,7 @@ fn new_lock(run: &mut Calling<'_, '_>, address: u64) -> Option<u32> {
     kernel.policy.maps.find_lock(address, 0)
 }
 
+#[inline(always)]
 pub(super) fn unlock(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let lock = writable::<u32>(run, given[0])?;
     let kernel = &mut *run.host;

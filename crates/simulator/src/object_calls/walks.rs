@@ -6,7 +6,7 @@ use super::{Calling, keep_place_of_failure, schedulable, shown, some_task, writa
 use bytecode::{Stop, errno};
 
 /// Longest range of numbers. Source: Linux, kernel/bpf/bpf_iter.c (`BPF_MAX_LOOPS`).
-const NUMBERS_MAX: i64 = 8 << 20;
+pub const NUMBERS_MAX: u32 = 8 << 20;
 
 /// The number, less one, of an iterator's walk; `None` for one that did not begin.
 fn walk(run: &mut Calling<'_, '_>, iterator: u64) -> Result<Option<usize>, Stop> {
@@ -16,6 +16,8 @@ fn walk(run: &mut Calling<'_, '_>, iterator: u64) -> Result<Option<usize>, Stop>
     Ok(run.host.visible.walks.is_open(at).then_some(at))
 }
 
+// What policies call most are parts of the code that is called: nothing passes through memory.
+#[inline(always)]
 pub(super) fn begin(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [iterator, dsq, flags, ..] = given;
     let words = writable::<[u64; 6]>(run, iterator)?;
@@ -28,11 +30,13 @@ pub(super) fn begin(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, S
     Ok(answer as u64)
 }
 
+#[inline(always)]
 pub(super) fn next(run: &mut Calling<'_, '_>, [iterator, ..]: [u64; 5]) -> Result<u64, Stop> {
     let walk = walk(run, iterator)?;
     Ok(walk.and_then(|at| run.host.iter_next(at)).unwrap_or(0))
 }
 
+#[inline(always)]
 pub(super) fn end(run: &mut Calling<'_, '_>, [iterator, ..]: [u64; 5]) -> Result<u64, Stop> {
     if let Some(at) = walk(run, iterator)? {
         run.host.iter_destroy(at);
@@ -42,6 +46,7 @@ pub(super) fn end(run: &mut Calling<'_, '_>, [iterator, ..]: [u64; 5]) -> Result
     Ok(0)
 }
 
+#[inline(always)]
 pub(super) fn move_task(
     run: &mut Calling<'_, '_>,
     [iterator, p, dsq, flags, _]: [u64; 5],
@@ -114,7 +119,7 @@ pub(super) fn numbers_begin(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Resul
     let state = writable::<[i32; 2]>(run, iterator)?;
     let (numbers, answer) = match i64::from(to) - i64::from(from) {
         ..0 => ([0, 0], -errno::EINVAL),
-        count if count > NUMBERS_MAX => ([0, 0], -errno::E2BIG),
+        count if count > NUMBERS_MAX.into() => ([0, 0], -errno::E2BIG),
         _ => ([from.wrapping_sub(1), to], 0),
     };
     // SAFETY: words of the policy's own.

@@ -1,42 +1,37 @@
 //! Sending and receiving: what they do to channels, and what they take.
 
 use super::{Outcome, RETRY, entry_ns};
-use crate::channel::{Channel, Message};
+use crate::channel::Message;
 use crate::flags::WAKE_TTWU;
 use crate::kernel::Kernel;
 use crate::place::TaskId;
 
 impl Kernel<'_> {
-    /// What it takes a CPU to write a message.
-    pub(super) fn sending_ns(&self, cpu: usize, channel: u32, bytes: u32, is_first: bool) -> u64 {
-        self.getting_at_ns(cpu, self.programs.channel(channel), is_first) + self.copying_ns(bytes)
+    /// What it takes the active CPU to write a message, beside waiting for its bus.
+    pub(super) fn sending_ns(&mut self, channel: u32, bytes: u32, is_first: bool) -> u64 {
+        self.getting_at_ns(channel, is_first) + self.copying_ns(bytes)
     }
 
-    /// What it takes a CPU to read up to so many bytes, or to see that there is none.
-    pub(super) fn receiving_ns(
-        &self,
-        cpu: usize,
-        channel: u32,
-        wanted: u32,
-        is_first: bool,
-    ) -> u64 {
+    /// What it takes the active CPU to read up to so many bytes, or to see that there is none,
+    /// beside waiting for its bus.
+    pub(super) fn receiving_ns(&mut self, channel: u32, wanted: u32, is_first: bool) -> u64 {
+        let at_ns = self.getting_at_ns(channel, is_first);
         let channel = self.programs.channel(channel);
-        let at_ns = self.getting_at_ns(cpu, channel, is_first);
         let first = channel.messages.front().filter(|_| channel.content_bytes > 0);
         let Some(message) = first else { return at_ns };
         let bytes = u64::from(wanted).min(channel.content_bytes);
         // Of a message that was sent from another CPU its lines are fetched.
         let costs = self.core.cpus.costs();
         let lines = costs.message_lines + bytes.div_ceil(costs.line_bytes);
-        let fetch_ns = lines * self.core.cpus.transfer_ns(message.cpu as usize, cpu);
+        let fetch_ns = self.core.fetch_lines(lines, message.cpu);
         at_ns + fetch_ns + self.copying_ns(bytes as u32)
     }
 
     /// What it takes to get at a channel's state, which another CPU may have used last.
-    fn getting_at_ns(&self, cpu: usize, channel: &Channel, is_first: bool) -> u64 {
-        let costs = self.core.cpus.costs();
-        let last = channel.last_cpu.map_or(cpu, |last| last as usize);
-        entry_ns(is_first, costs) + costs.channel_lines * self.core.cpus.transfer_ns(last, cpu)
+    fn getting_at_ns(&mut self, channel: u32, is_first: bool) -> u64 {
+        let last = self.programs.channel(channel).last_cpu.unwrap_or(self.core.here() as u32);
+        let lines = self.core.cpus.costs().channel_lines;
+        entry_ns(is_first, self.core.cpus.costs()) + self.core.fetch_lines(lines, last)
     }
 
     /// What copying a message of so many bytes takes.
@@ -50,20 +45,26 @@ impl Kernel<'_> {
         let cpu = self.core.here() as u32;
         let channel = self.programs.channel_mut(index);
         channel.last_cpu = Some(cpu);
+        let state = self.core.tasks.state_mut(task);
+        let has_waited = state.phase == RETRY;
+        channel.is_one_awake &= !has_waited;
         if !channel.has_room_for(bytes) {
             channel.nr_blocked += 1;
             channel.senders.push_back((channel.nr_blocked, task));
-            self.core.tasks.state_mut(task).phase = RETRY;
+            state.phase = RETRY;
             return Outcome::Blocks;
         }
-        let state = self.core.tasks.state_mut(task);
         channel.put(Message { left: bytes, cpu, request: state.request });
-        state.next_operation();
+        state.to_wake = if has_waited { channel.nr_to_wake_next() } else { 0 };
+        state.last_to_wake = channel.nr_blocked;
         let receiver = channel.receivers.pop_front();
         let sync = self.programs.sync_of(index);
         if let Some(receiver) = receiver {
             self.core.wake_up(receiver, WAKE_TTWU | sync);
+        } else if state.to_wake > 0 {
+            self.wake_one(task);
         }
+        self.end_if_all_are_awake(task);
         Outcome::Goes
     }
 
@@ -88,8 +89,7 @@ impl Kernel<'_> {
         if whole {
             self.core.recorder.message();
         }
-        let drained = channel.used_bytes <= u64::from(channel.spec.wake_senders_at_bytes);
-        let to_wake = if drained { channel.senders.len() as u32 } else { 0 };
+        let to_wake = channel.nr_to_wake();
         state.to_wake = to_wake;
         state.last_to_wake = channel.nr_blocked;
         if channel.content_bytes > 0

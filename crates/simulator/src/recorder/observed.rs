@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn a_long_run_takes_no_more_memory_than_a_short_one() {
         const ENTRIES: u64 = 1_000_000;
-        let mut visible = Visible::new(1000, 2, false);
+        let mut visible = Visible::new(1000, 2, false).expect("addresses");
         let queues = Queues::new(&mut visible, 2, 1);
         let mut observed = Observed::new(&of_all()).expect("asked for");
         let mut most_bytes = 0;

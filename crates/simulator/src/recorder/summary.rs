@@ -47,6 +47,9 @@ pub struct CpuTime {
     /// The CPU was offline.
     #[serde(skip_serializing_if = "is_zero")]
     pub offline: u64,
+    /// Waiting for a bus, if the machine has one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub bus_wait: u64,
 }
 
 /// Whether there is nothing to say of a number that most runs lack.
@@ -104,12 +107,14 @@ impl CpuTime {
             lock_wait: spent(Spent::LockWait),
             idle: spent(Spent::Idle),
             offline: spent(Spent::Offline),
+            bus_wait: spent(Spent::BusWait),
         }
     }
 
     /// All of it.
     pub fn total(&self) -> u64 {
-        self.work + self.kernel + self.scheduler + self.lock_wait + self.idle + self.offline
+        let waits = self.lock_wait + self.bus_wait;
+        self.work + self.kernel + self.scheduler + waits + self.idle + self.offline
     }
 }
 

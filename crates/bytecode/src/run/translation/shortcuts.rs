@@ -44,14 +44,16 @@ impl Translator<'_> {
     /// Loads the arguments that code looks at which finds the answer of a call.
     fn load_arguments(&mut self, shortcut: Shortcut) {
         let first_is_known = match shortcut {
-            Shortcut::NextItem(_) | Shortcut::NextNumber => self.iterator().is_some(),
+            Shortcut::NextItem(_) | Shortcut::BeginNumbers(_) | Shortcut::NextNumber => {
+                self.iterator().is_some()
+            }
             Shortcut::Element => true,
             Shortcut::Cell { columns_begin, columns, .. } => {
                 self.known_column(columns_begin, columns).is_some()
             }
             _ => false,
         };
-        for register in [Register::FIRST, Register::SECOND] {
+        for register in [Register::FIRST, Register::SECOND, Register::THIRD] {
             let is_known = first_is_known && register == Register::FIRST;
             if shortcut.arguments().contains(&register.number()) && !is_known {
                 self.load_one(register);

@@ -12,9 +12,10 @@ use crate::instruction::{Register, Size};
 use crate::memory::MEMORY_BEGIN;
 use crate::program::{Elements, Lock, Locks, Rows, Shortcut, Walks};
 
-/// The machine's registers of the first two arguments.
+/// The machine's registers of the first three arguments.
 const FIRST: u8 = 0;
 const SECOND: u8 = 1;
+const THIRD: u8 = 2;
 
 impl Translator<'_> {
     /// Puts the answer into R0. Where the call is to be made after all, it goes to `call`.
@@ -38,6 +39,7 @@ impl Translator<'_> {
             Shortcut::Element => self.element(call),
             Shortcut::Bit(bits) => self.bit(bits, call),
             Shortcut::NextItem(walks) => self.next_item(walks, call),
+            Shortcut::BeginNumbers(most) => self.begin_numbers(most, call),
             Shortcut::NextNumber => self.next_number(call),
             Shortcut::Lock(locks) => self.lock(locks, call),
             Shortcut::Unlock(locks) => self.unlock(locks, call),
@@ -91,6 +93,24 @@ impl Translator<'_> {
     fn load_from(&mut self, to: u8, size: Size, address: u64) {
         self.load_number(11, address);
         self.load_at(size, false, to, 11);
+    }
+
+    fn begin_numbers(&mut self, most: u32, call: DynamicLabel) {
+        self.load_iterator();
+        self.check_iterator(4, call);
+        self.load_number(10, most.into());
+        dynasm!(self.to
+            ; .arch aarch64
+            ; sxtw x9, W(THIRD)
+            ; sub x9, x9, W(SECOND), sxtw
+            ; cmp x9, x10
+            ; b.hi =>call
+            ; sub w9, W(SECOND), 1
+        );
+        self.store_at(Size::Word, 9, FIRST);
+        let end = self.moved(FIRST, 4);
+        self.store_at(Size::Word, THIRD, end);
+        dynasm!(self.to ; .arch aarch64 ; mov X(ANSWER), xzr);
     }
 
     fn next_number(&mut self, call: DynamicLabel) {

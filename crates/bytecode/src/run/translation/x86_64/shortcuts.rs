@@ -43,6 +43,7 @@ impl Translator<'_> {
             Shortcut::Element => self.element(call),
             Shortcut::Bit(bits) => self.bit(bits, call),
             Shortcut::NextItem(walks) => self.next_item(walks, call),
+            Shortcut::BeginNumbers(most) => self.begin_numbers(most, call),
             Shortcut::NextNumber => {
                 let (base, at) = self.checked_iterator(4, call);
                 dynasm!(self.to
@@ -131,6 +132,22 @@ impl Translator<'_> {
             ; jnz =>call
         );
         (native(Register::FIRST), 0)
+    }
+
+    fn begin_numbers(&mut self, most: u32, call: DynamicLabel) {
+        let (base, at) = self.checked_iterator(4, call);
+        dynasm!(self.to
+            ; .arch x64
+            ; movsxd rax, edx
+            ; movsxd r10, esi
+            ; sub rax, r10
+            ; cmp rax, most as i32
+            ; ja =>call
+            ; sub r10d, 1
+            ; mov [r11 + Rq(base) + behind_row(0) + at], r10d
+            ; mov [r11 + Rq(base) + behind_row(4) + at], edx
+            ; xor eax, eax
+        );
     }
 
     /// A word of the row at the second argument, if it is not 0.
