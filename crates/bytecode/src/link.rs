@@ -5,13 +5,14 @@
 //! whether a field or function exists, is no way. That needs constants to be followed through
 //! registers, and no more.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map};
+use std::iter::Peekable;
 
 use crate::btf::{Type, essential_name};
 use crate::error::{LinkError, Place};
 use crate::instruction::{Callee, Instruction, Operand, Register, SLOT_BYTES, Size, wide_number};
 use crate::maps::kind;
-use crate::notes::{FieldRelocation, Question};
+use crate::notes::{FieldRelocation, Line, Question};
 use crate::object_file::{Object, Reference};
 use crate::program::{
     Elements, Extent, FUNCTIONS_BEGIN, Holding, LinkedFunction, Program, Rows, Shortcut,
@@ -94,6 +95,7 @@ impl Program {
             },
             numbers: BTreeMap::new(),
             missing: BTreeMap::new(),
+            lines: Vec::new(),
         };
         let catchers = catchers(object);
         for &root in roots {
@@ -114,6 +116,7 @@ impl Program {
             link.function(next)?;
             next += 1;
         }
+        link.program.lines = link.lines.into_iter().collect();
         Ok(link.program)
     }
 }
@@ -227,6 +230,14 @@ struct Link<'a> {
     numbers: BTreeMap<usize, usize>,
     /// Why an instruction cannot run, by its place in the program.
     missing: BTreeMap<usize, LinkError>,
+    /// Beginnings of lines, in the order of their places in the program.
+    lines: Vec<(usize, Line)>,
+}
+
+/// What an instruction refers to.
+struct Referred<'a> {
+    field: Option<&'a FieldRelocation>,
+    reference: Option<Reference>,
 }
 
 impl Link<'_> {
@@ -251,6 +262,8 @@ impl Link<'_> {
         }
         let code = &self.object.code[function.code];
         let mut slot = function.first;
+        let mut fields = code.notes.fields.range(slot..slot + function.slots).peekable();
+        let mut references = code.references.range(slot..slot + function.slots).peekable();
         while slot < function.first + function.slots {
             // A load of 64 bits may not take its second half from the next function.
             let end = (function.first + function.slots) as usize;
@@ -258,7 +271,9 @@ impl Link<'_> {
             let decoded = Instruction::decode(bytes);
             let decoded = decoded
                 .map_err(|why| LinkError::Instruction { place: self.place(of, slot), why })?;
-            let linked = self.instruction(of, slot, decoded)?;
+            let field = listed_at(&mut fields, slot);
+            let reference = listed_at(&mut references, slot).copied();
+            let linked = self.instruction(of, slot, decoded, Referred { field, reference })?;
             self.program.instructions.push(linked);
             if decoded.slots() == 2 {
                 self.program.instructions.push(Instruction::Half);
@@ -269,7 +284,7 @@ impl Link<'_> {
         (linked.first, linked.end) = (first, end);
         for (line_slot, line) in code.notes.lines.range(function.first..slot) {
             let at = first + (line_slot - function.first) as usize;
-            self.program.lines.insert(at, line.clone());
+            self.lines.push((at, line.clone()));
         }
         self.check_jumps(of, first, end)?;
         self.check_registers(of, first, end)?;
@@ -300,10 +315,10 @@ impl Link<'_> {
         of: usize,
         slot: u32,
         decoded: Instruction,
+        Referred { field, reference }: Referred<'_>,
     ) -> Result<Instruction, LinkError> {
-        let code = &self.object.code[self.object.functions[of].code];
         let at = self.program.instructions.len();
-        if let Some(relocation) = code.notes.fields.get(&slot) {
+        if let Some(relocation) = field {
             let answer = self.world.structures.answer(&self.object.btf, relocation);
             let refused = |why| LinkError::Access { place: self.place(of, slot), why };
             return match answer.map_err(refused)? {
@@ -324,7 +339,6 @@ impl Link<'_> {
                 }
             };
         }
-        let reference = code.references.get(&slot).copied();
         match (decoded, reference) {
             (Instruction::LoadWide { to, kind, low, high }, _) => {
                 let value = self.address(of, slot, at, reference, kind, low, high)?;
@@ -528,6 +542,15 @@ impl LinkError {
             _ => LinkError::Relocation { place },
         }
     }
+}
+
+/// What is listed for a slot, of a list of which earlier slots may have been asked for.
+fn listed_at<'a, T>(
+    listed: &mut Peekable<btree_map::Range<'a, u32, T>>,
+    slot: u32,
+) -> Option<&'a T> {
+    while listed.next_if(|(at, _)| **at < slot).is_some() {}
+    listed.next_if(|(at, _)| **at == slot).map(|(_, found)| found)
 }
 
 fn wide(to: Register, value: u64) -> Instruction {
