@@ -364,6 +364,14 @@ bench-race: peer-programs setup ## Races all run queues and peers in all workloa
 bench-store: setup ## A store of 1,000 to 1,000,000 runs: what it takes to keep, find, compare, report: 20 minutes, 2 GB
 	python tests/many_runs.py
 
+.PHONY: bench-kills
+bench-kills: setup ## A sweep of 20,000 runs whose processes are killed at 30 random moments, against one process: half an hour
+	python tests/kill_sweep.py
+
+.PHONY: bench-dask
+bench-dask: setup ## What Dask costs a sweep of 20,000 runs, against two processes that only simulate, in turns: ten minutes
+	python tests/dask_cost.py
+
 .PHONY: swarm
 swarm: ## 1,000 random scenarios under every policy, invariants on
 	cargo run --release --locked -p simulator --example swarm -- 1000

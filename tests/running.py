@@ -28,6 +28,19 @@ def begin(environment, folder, *words):
     )
 
 
+def dask_process(environment, folder, what, *words):
+    """Starts Dask's scheduler, or a worker of the one that was started in this folder."""
+    where = ["--scheduler-file", "scheduler.json", "--no-dashboard"]
+    return subprocess.Popen(
+        [sys.executable, "-m", f"distributed.cli.dask_{what}", *where, *words],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
 def wait_for(condition, what="it"):
     """What `condition` gives once that is true."""
     deadline_s = time.monotonic() + PATIENCE_S

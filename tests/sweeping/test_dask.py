@@ -12,13 +12,12 @@ import subprocess
 import sys
 
 import pytest
-from kept_rows import rows
-from running import assert_it_goes, begin, descendants, wait_for
-from schedlab.errors import SchedlabError, StoreError
+from kept_rows import nr_kept, rows
+from running import assert_it_goes, begin, dask_process, descendants, wait_for
+from schedlab.errors import SchedlabError
 from schedlab.experiment import definition
 from schedlab.experiment.cells import Grid
 from schedlab.store.locks import Locks
-from schedlab.store.runs import Store
 from schedlab.sweeping.elsewhere import Elsewhere
 
 pytestmark = pytest.mark.xdist_group("dask")
@@ -49,17 +48,8 @@ def start(environment, tmp_path):
     started = []
 
     def one(what, *words, **variables):
-        where = ["--scheduler-file", "scheduler.json", "--no-dashboard"]
-        process = subprocess.Popen(
-            [sys.executable, "-m", f"distributed.cli.dask_{what}", *where, *words],
-            cwd=tmp_path,
-            env=environment | variables,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        started.append(process)
-        return process
+        started.append(dask_process(environment | variables, tmp_path, what, *words))
+        return started[-1]
 
     yield one
     for process in started:
@@ -71,13 +61,6 @@ def start(environment, tmp_path):
 def kill(pid):
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-
-
-def nr_kept(store):
-    # It may be that the store is just being made.
-    with contextlib.suppress(StoreError), Store(store, read_only=True) as opened:
-        return opened.rows("SELECT count(*) FROM runs")[0][0]
-    return 0
 
 
 @pytest.fixture

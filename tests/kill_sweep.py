@@ -1,0 +1,172 @@
+"""Whether a sweep comes out the same, whatever is killed meanwhile; `make bench-kills` runs it.
+
+A sweep is asked again and again, in turns of two workers that were started by hand and of two of
+its own. Whenever the store has a random number of further runs, one of the processes at work is
+killed, a random one. In the end the store must have, row by row, what one process alone makes.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from kept_rows import nr_kept, rows
+from running import begin, dask_process, descendants, wait_for
+
+NR_POINTS, NR_KILLS = 5_000, 30
+# A sweep whose last command was not killed may have had a run whose process was, twice.
+COMMANDS_AT_END_MAX = 3
+SCHEDULER, COMMAND, OWN = "the scheduler", "the command", "a worker of its own"
+BY_HAND = ("a worker by hand", "another by hand")
+TOML = """\
+policies = ["cfs", "round_robin"]
+workload = "hackbench"
+machine = "osdl-8"
+repeat = 2
+with = {{ loops = 60 }}
+[sample]
+points = {points}
+[sample.ranges]
+groups = {{ low = 4, high = 6 }}
+"cfs.latency_ns" = {{ low = "1ms", high = "100ms", log = true }}
+"round_robin.slice_ns" = {{ low = "100us", high = "100ms", step = "1us", log = true }}
+"""
+
+
+class Sweeping:
+    """A sweep that is asked again when it ended, and the processes that are at work on it."""
+
+    def __init__(self, folder: Path, chance: random.Random):
+        self.folder, self.chance = folder, chance
+        self.store, self._file = folder / "killed.db", folder / "scheduler.json"
+        self._by_hand: dict[str, subprocess.Popen] = {}
+        self._is_by_hand = False
+        self._asker: subprocess.Popen | None = None
+
+    def ask(self) -> None:
+        """Sees to it that a command is at work, and that it has workers."""
+        if self._asker is None:
+            self._is_by_hand = not self._is_by_hand
+        if self._is_by_hand:
+            self._start_by_hand()
+        if self._asker is None:
+            where = self._file if self._is_by_hand else "local:2"
+            words = ("sweep", "asked.toml", "--store", self.store, "--dask", where)
+            self._asker = begin(os.environ, self.folder, *words)
+
+    def has_ended(self) -> bool:
+        """Whether the command has."""
+        return self._asker.poll() is not None
+
+    def ending(self) -> int:
+        """The exit code of the command, once it has ended."""
+        told = self._asker.communicate()[1]
+        code, self._asker = self._asker.returncode, None
+        assert code in (0, 1, 2, -signal.SIGKILL), f"exit code {code}: {told}"
+        assert "Traceback" not in told, told
+        return code
+
+    def kill_one(self) -> str:
+        """Kills one of the processes; what it was."""
+        of = {COMMAND: [self._asker.pid]}
+        if self._is_by_hand:
+            at_work = {name: process.pid for name, process in self._by_hand.items()}
+            of |= {name: [pid, *_started_by(pid)] for name, pid in at_work.items()}
+        else:
+            started = _started_by(self._asker.pid)
+            of[OWN] = [pid for pid in started if _started_by(pid)]
+            of["what simulates in one"] = [pid for pid in started if pid not in of[OWN]]
+        what = self.chance.choice([name for name, pids in of.items() if pids])
+        _kill(self.chance.choice(of[what]))
+        if what in (COMMAND, SCHEDULER):
+            # It says what it has to say.
+            wait_for(self.has_ended, "the end of the command")
+        return what
+
+    def close(self) -> None:
+        """Ends all that there is."""
+        for process in filter(None, [self._asker, *self._by_hand.values()]):
+            _kill(process.pid, *descendants(process.pid))
+            process.wait()
+
+    def _start_by_hand(self) -> None:
+        there = {name: of for name, of in self._by_hand.items() if of.poll() is None}
+        if SCHEDULER not in there:
+            for process in there.values():
+                _kill(process.pid, *descendants(process.pid))
+            self._file.unlink(missing_ok=True)
+            words = ("--host", "127.0.0.1", "--port", "0")
+            there = {SCHEDULER: dask_process(os.environ, self.folder, "scheduler", *words)}
+            wait_for(self._file.exists, SCHEDULER)
+        for name in BY_HAND:
+            if name not in there:
+                there[name] = dask_process(os.environ, self.folder, "worker", "--nthreads", "1")
+        self._by_hand = there
+
+
+def main(nr_points: int, nr_kills: int, seed: int = 1) -> None:
+    """Prints what was killed when; ends with an assertion if the store is another."""
+    chance = random.Random(seed)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "asked.toml").write_text(TOML.format(points=nr_points))
+        alone = begin(os.environ, folder, "sweep", "asked.toml", "--store", "alone.db", "--jobs", 1)
+        told = alone.communicate()[1]
+        assert alone.returncode == 0, told
+        nr_runs = nr_kept(folder / "alone.db")
+        sweeping, killed = Sweeping(folder, chance), Counter()
+        try:
+            for number in range(nr_kills):
+                nr_before = nr_kept(sweeping.store)
+                # Half of it on average, as a second's runs come into the store together.
+                most = (nr_runs - nr_before) // (nr_kills - number + 1)
+                aim = nr_before + chance.randint(1, max(1, most))
+                sweeping.ask()
+                wait_for(lambda aim=aim: nr_kept(sweeping.store) >= aim or sweeping.has_ended())
+                if not sweeping.has_ended():
+                    what = sweeping.kill_one()
+                    killed[what] += 1
+                    print(f"{nr_kept(sweeping.store):,} of {nr_runs:,} runs: {what}", flush=True)
+                if sweeping.has_ended() and sweeping.ending() == 0:
+                    break
+            for _ in range(COMMANDS_AT_END_MAX):
+                sweeping.ask()
+                wait_for(sweeping.has_ended, "the end of the sweep")
+                if sweeping.ending() == 0:
+                    break
+        finally:
+            sweeping.close()
+        found, wanted = rows(sweeping.store), rows(folder / "alone.db")
+        assert found == wanted, f"{sum(of not in wanted for of in found)} of {len(found)} differ"
+    print(f"{sum(killed.values())} killed: {dict(killed.most_common())}")
+    print(f"{len(found):,} rows are those of one process alone")
+
+
+def _started_by(pid: int) -> list[int]:
+    """What a process has started, without what only keeps account for Python: killed, it says so
+    with tracebacks."""
+    account = b"resource_tracker import"
+    return [one for one in sorted(descendants(pid)) if account not in _words_of(one)]
+
+
+def _words_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def _kill(*pids: int) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:] or (NR_POINTS, NR_KILLS)))
