@@ -74,7 +74,7 @@ def test_parameters_tunables_and_sizes_are_varied_together():
 @pytest.mark.parametrize(
     ("vary", "message"),
     [
-        ({"slice_ns": (1, 2)}, "a policy's tunable is varied by rr.slice_ns or cfs.slice_ns"),
+        ({"slice_ns": (1, 2)}, "if it is a policy's tunable, write rr.slice_ns or cfs.slice_ns"),
         ({"eevdf.slice_ns": (1, 2)}, "unknown policy 'eevdf' in --vary"),
         ({"rr.": (1, 2)}, "'rr.' names no tunable\nhint: write rr.TUNABLE"),
         ({".slice_ns": (1, 2)}, "does not say of which policy\nhint: write rr.slice_ns"),

@@ -130,5 +130,5 @@ def _unknown(
         return BadValue(place, name, "does not say of which policy", hint)
     error = UnknownName("parameter", name, [*parameters, CPUS], f"of workload {workload}")
     tunables = " or ".join(f"{label}.{name}" for label in labels)
-    error.hint += f"; a policy's tunable is varied by {tunables}"
+    error.hint += f"; if it is a policy's tunable, write {tunables}, whichever has it"
     return error
