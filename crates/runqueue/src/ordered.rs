@@ -98,6 +98,31 @@ impl Ordered {
         self.few[..end].iter().rev().copied().chain(self.range((Bound::Unbounded, to)).rev())
     }
 
+    /// Copies what `shown` makes of the items behind `after` to `out`, as many as fit: how
+    /// many, and the key of the last.
+    pub fn copy_after<T>(
+        &self,
+        after: Option<Key>,
+        out: &mut [T],
+        shown: impl Fn(u32) -> T,
+    ) -> (usize, Option<Key>) {
+        if self.many.is_empty() {
+            let begin = after.map_or(0, |key| self.first_not(|at| at <= key));
+            return copy(self.few[begin..].iter().copied(), out, shown);
+        }
+        copy(self.after(after), out, shown)
+    }
+
+    /// The same of the items before `before`, last first.
+    pub fn copy_before<T>(
+        &self,
+        before: Option<Key>,
+        out: &mut [T],
+        shown: impl Fn(u32) -> T,
+    ) -> (usize, Option<Key>) {
+        copy(self.before(before), out, shown)
+    }
+
     /// Those of many within these bounds.
     fn range(
         &self,
@@ -105,6 +130,19 @@ impl Ordered {
     ) -> impl DoubleEndedIterator<Item = (Key, u32)> + '_ {
         self.many.range(bounds).map(|(&key, &item)| (key, item))
     }
+}
+
+fn copy<T>(
+    items: impl Iterator<Item = (Key, u32)>,
+    out: &mut [T],
+    shown: impl Fn(u32) -> T,
+) -> (usize, Option<Key>) {
+    let (mut filled, mut last) = (0, None);
+    for (place, (key, item)) in out.iter_mut().zip(items) {
+        *place = shown(item);
+        (filled, last) = (filled + 1, Some(key));
+    }
+    (filled, last)
 }
 
 const UNIQUE: &str = "arrivals are unique";
@@ -150,8 +188,23 @@ mod tests {
                 prop_assert!(queue.before(Some(border)).eq(before));
                 prop_assert!(queue.after(None).eq(model.iter().copied()));
                 prop_assert!(queue.before(None).eq(model.iter().rev().copied()));
+                for from in [None, Some(border)] {
+                    let mut items = [0; 3];
+                    let copied = queue.copy_after(from, &mut items, |item| item);
+                    prop_assert_eq!(copied_of(queue.after(from)), (copied, items));
+                    items = [0; 3];
+                    let copied = queue.copy_before(from, &mut items, |item| item);
+                    prop_assert_eq!(copied_of(queue.before(from)), (copied, items));
+                }
             }
         }
+    }
+
+    /// What copying three of these items gives.
+    fn copied_of(all: impl Iterator<Item = (Key, u32)>) -> ((usize, Option<Key>), [u32; 3]) {
+        let all: Vec<(Key, u32)> = all.take(3).collect();
+        let items = std::array::from_fn(|at| all.get(at).map_or(0, |item| item.1));
+        ((all.len(), all.last().map(|last| last.0)), items)
     }
 
     #[test]

@@ -382,7 +382,8 @@ pub struct DumpContext {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DsqIterator {
-    pub dsq: *mut DispatchQueueView,
+    /// Index of the queue that it goes over.
+    pub queue: u32,
     pub seq: u64,
     pub flags: u64,
     pub cursor: [u64; 2],
@@ -408,7 +409,7 @@ impl DsqIterator {
 impl Default for DsqIterator {
     fn default() -> DsqIterator {
         DsqIterator {
-            dsq: null_mut(),
+            queue: 0,
             seq: 0,
             flags: 0,
             cursor: [0; 2],

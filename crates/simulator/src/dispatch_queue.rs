@@ -199,18 +199,11 @@ fn walk_ordered<T>(
 ) -> usize {
     let here =
         (*cursor != Cursor::START).then_some(Key { at: cursor.0[0] as i64, arrival: cursor.0[1] });
-    let (mut filled, mut last) = (0, None);
-    let mut take = |(key, task): (Key, TaskId)| {
-        out[filled] = shown(task);
-        last = Some(key);
-        filled += 1;
-        filled < out.len()
-    };
-    if backwards {
-        let _ = queue.before(here).all(&mut take);
+    let (filled, last) = if backwards {
+        queue.copy_before(here, out, shown)
     } else {
-        let _ = queue.after(here).all(&mut take);
-    }
+        queue.copy_after(here, out, shown)
+    };
     if let Some(key) = last {
         *cursor = Cursor([key.at as u64, key.arrival]);
     }

@@ -15,7 +15,7 @@ pub struct Queues {
     nr_queued: u32,
     /// Insertions into all of them so far.
     nr_insertions: u64,
-    /// Those whose locks walks of the policy's hold now, innermost last.
+    /// Those whose locks walks of the policy's hold now.
     walked: Vec<u32>,
     /// Tasks of which the policy is to hear when its operation is over.
     stranded: Vec<Stranded>,
@@ -214,7 +214,9 @@ impl Queues {
     /// The walk ends.
     pub fn end_walk(&mut self, index: u32) {
         let place = self.walked.iter().rposition(|&walked| walked == index);
-        self.walked.remove(place.expect("a walk that is open"));
+        let place = place.expect("a walk that is open");
+        // Nobody asks for their order.
+        self.walked.swap_remove(place);
     }
 
     /// Ends all walks.
@@ -232,12 +234,6 @@ impl Queues {
     #[inline]
     pub fn is_walked(&self, index: u32) -> bool {
         self.has_walks() && self.walked.contains(&index)
-    }
-
-    /// The queue that an open walk goes over, by its address.
-    pub fn walked_at(&self, address: *const crate::abi::DispatchQueueView) -> Option<u32> {
-        let goes_over = |&&index: &&u32| std::ptr::eq(self.get(index).address(), address);
-        self.walked.iter().rev().find(goes_over).copied()
     }
 
     /// The policy is to hear of a task or a queue, but not during a walk.

@@ -63,17 +63,13 @@ impl Core<'_> {
         entity.dsq_vtime = vtime.unwrap_or(entity.dsq_vtime);
     }
 
-    /// Index of the queue that the open walk `at` goes over.
-    fn walked_by(&mut self, at: usize) -> Option<u32> {
-        let dsq = self.visible.room.shift.find(self.visible.walks.get(at).dsq);
-        self.queues.walked_at(dsq)
-    }
-
-    /// Charges the steps of a walk that have not been charged.
-    fn charge_steps(&mut self, at: usize, index: u32) {
+    /// Charges the steps of the open walk `at` that have not been charged; the index of its queue.
+    fn charge_steps(&mut self, at: usize) -> u32 {
         let walk = self.visible.walks.get(at);
         let steps = walk.next - std::mem::replace(&mut walk.charged, walk.next);
+        let index = walk.queue;
         self.charge_scan(steps.into(), index);
+        index
     }
 
     /// `node` is where its memory is to be; any is for -1 (`NUMA_NO_NODE`).
@@ -191,13 +187,12 @@ impl Core<'_> {
         flags: u64,
         by_vtime: bool,
     ) -> bool {
-        let Some(from) = self.walked_by(at) else { return false };
         let may_move = matches!(self.policy.context(), Context::Dispatching | Context::Unlocked);
         let message = "scx_bpf_dsq_move() called from outside ops.dispatch() and timers";
         if !self.check_call(may_move, message) {
             return false;
         }
-        self.charge_steps(at, from);
+        let from = self.charge_steps(at);
         let insertion = Insertion { task, dsq, flags, by_vtime, asked_at: None };
         let moved = self.move_queued(at, from, insertion);
         let walk = self.visible.walks.get(at);
@@ -238,27 +233,27 @@ impl Core<'_> {
         };
         self.lock_queue(index);
         self.queues.begin_walk(index);
-        let dsq = self.visible.room.shift.show(self.queues.get(index).address());
         let (seq, cursor) = (self.queues.nr_insertions(), Cursor::START.0);
         let walk = self.visible.walks.get(at);
-        (walk.dsq, walk.seq, walk.flags, walk.cursor) = (dsq, seq, flags, cursor);
+        (walk.queue, walk.seq, walk.flags, walk.cursor) = (index, seq, flags, cursor);
         (walk.pending_slice, walk.pending_vtime) = (None, None);
         // So that the first task is found without a call.
-        self.iter_fill(at);
+        self.iter_fetch(at, index);
         Ok(at)
     }
 
     /// Fetches the next tasks of a walk; whether there are any.
-    pub fn iter_fill(&mut self, at: usize) -> bool {
-        const BACKWARDS: u64 = 1 << 16;
-        let Some(index) = self.walked_by(at) else { return false };
-        self.charge_steps(at, index);
+    fn iter_fill(&mut self, at: usize) -> bool {
+        let index = self.charge_steps(at);
         let (walk, seq) = (self.visible.walks.get(at), self.queues.nr_insertions());
         // Fewer than were asked for were the last, if no task came since the walk began.
         let was_last = Cursor(walk.cursor) != Cursor::START && walk.filled < FIRST_CHUNK as u32;
-        if was_last && walk.seq == seq {
-            return false;
-        }
+        !(was_last && walk.seq == seq) && self.iter_fetch(at, index)
+    }
+
+    /// The same of a walk all of whose steps are charged and which may have more.
+    fn iter_fetch(&mut self, at: usize, index: u32) -> bool {
+        const BACKWARDS: u64 = 1 << 16;
         let rows = self.visible.width().tasks();
         let shown =
             |task: TaskId| std::ptr::without_provenance_mut(rows.address(task.into()) as usize);
@@ -309,11 +304,9 @@ impl Core<'_> {
     }
 
     pub fn iter_destroy(&mut self, at: usize) {
-        if let Some(index) = self.walked_by(at) {
-            self.charge_steps(at, index);
-            self.queues.end_walk(index);
-            self.unlock_queue(index);
-        }
+        let index = self.charge_steps(at);
+        self.queues.end_walk(index);
+        self.unlock_queue(index);
         self.visible.walks.end(at);
     }
 }

@@ -102,10 +102,11 @@ impl Translator<'_> {
         dynasm!(self.to
             ; .arch aarch64
             ; sxtw x9, W(THIRD)
-            ; sub x9, x9, W(SECOND), sxtw
+            ; sxtw x12, W(SECOND)
+            ; sub x9, x9, x12
             ; cmp x9, x10
             ; b.hi =>call
-            ; sub w9, W(SECOND), 1
+            ; sub w9, w12, 1
         );
         self.store_at(Size::Word, 9, FIRST);
         let end = self.moved(FIRST, 4);
