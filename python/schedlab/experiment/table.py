@@ -78,7 +78,7 @@ def print_study(answer: Answer) -> None:
         print_data(_study_legend(study, "below" if tables.fits(wide) else "beside"))
     if sets := told_sets(definition):
         print_data(sets)
-    if study.axis is None:
+    if study.axis is None and rows:
         rows = {"": [row for of_panel in rows.values() for row in of_panel]}
     if rows:
         _print_by_policy(study.policies, wide, rows)
