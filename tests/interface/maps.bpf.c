@@ -12,6 +12,7 @@ char _license[] SEC("license") = "GPL";
 #define SHARED_DSQ 0
 #define ENTRIES 4
 #define CROWD 64
+#define BPF_F_LOCK 4
 
 struct pair {
 	u32 first;
@@ -138,6 +139,7 @@ static s32 ask_what_is_kept(void)
 	given.number = 8;
 	EXPECT(bpf_map_update_elem(&keeps, &key, &given, BPF_EXIST) == 0);
 	EXPECT(kept->mask && kept->number == 8);
+	EXPECT(bpf_map_update_elem(&keeps, &key, &given, BPF_F_LOCK) == 0);
 	return 0;
 }
 
@@ -181,6 +183,7 @@ static s32 ask_what_forgets(void)
 	EXPECT(!bpf_map_lookup_elem(&forgets, &key));
 	EXPECT(bpf_map_delete_elem(&forgets, &key) == -ENOENT);
 	EXPECT(bpf_map_update_elem(&forgets, &key, &value, BPF_EXIST) == -ENOENT);
+	EXPECT(bpf_map_update_elem(&forgets, &key, &value, BPF_F_LOCK) == -EINVAL);
 	EXPECT(bpf_map_update_elem(&forgets_of_cpus, &small, &small, BPF_NOEXIST) == 0);
 	EXPECT(bpf_map_update_elem(&forgets_of_cpus, &small, &small, BPF_NOEXIST) == -EEXIST);
 	of_cpu = bpf_map_lookup_elem(&forgets_of_cpus, &small);

@@ -24,6 +24,8 @@ struct bpf_iter_bits {
 
 static long (*const bpf_dynptr_from_mem)(void *data, u32 size, u64 flags,
 					 struct bpf_dynptr *ptr) = (void *)197;
+static long (*const bpf_snprintf)(char *to, u32 bytes, const char *format, const void *words,
+				  u32 words_bytes) = (void *)165;
 extern int bpf_strcmp(const char *one, const char *other) __ksym;
 extern int bpf_strcasecmp(const char *one, const char *other) __ksym;
 extern int bpf_strncasecmp(const char *one, const char *other, u64 most) __ksym;
@@ -47,7 +49,7 @@ extern void *bpf_dynptr_slice(const struct bpf_dynptr *ptr, u64 from, void *buff
 static char sooner[] = "sooner", Sooner[] = "Sooner", later[] = "sooner or later", or_[] = "or ",
 	    none[] = "";
 static u64 words[NR_WORDS] = {1ULL << 63 | 1, 0, 1ULL << 5};
-static char bytes[16];
+static char bytes[16], made[32];
 
 /* What walks count: where the verifier knows no values, so that it follows a round once. */
 static int nr_bits, last_bit, sum_of_bits;
@@ -137,13 +139,48 @@ static __noinline int ask_of_sizes(void)
 	return 0;
 }
 
+#define WRITES(length, format, word)                                                               \
+	do {                                                                                       \
+		u64 given = (u64)(word);                                                           \
+		static const char made_by[] = format;                                              \
+		EXPECT(bpf_snprintf(made, sizeof(made), made_by, &given, sizeof(given)) ==         \
+		       (length) + 1);                                                              \
+	} while (0)
+
+/* How long a text of a pointer is, as its digits differ. */
+static __noinline int ask_of_messages(void)
+{
+	WRITES(0, "%s", 0);
+	WRITES(6, "%s", sooner);
+	WRITES(16, "%px", sooner);
+	WRITES(16, "%p", sooner);
+	WRITES(17, "%p,", sooner);
+	WRITES(7, "%pks.", sooner);
+	return 0;
+}
+
+/* A kernel reads none of a task's memory for its own, and nothing where nothing is. */
+static __noinline int ask_of_reads(void)
+{
+	u64 word;
+
+	EXPECT(bpf_probe_read_kernel(&word, sizeof(word), (void *)0x10) == -ERANGE);
+	EXPECT(bpf_probe_read_kernel(&word, sizeof(word), NULL) == -ERANGE);
+	EXPECT(bpf_probe_read_kernel(&word, sizeof(word), (void *)(1ULL << 63)) == -ERANGE);
+	EXPECT(bpf_probe_read_kernel_str(made, sizeof(made), NULL) == -ERANGE);
+	EXPECT(bpf_probe_read_kernel_str(made, sizeof(made), sooner) == 7);
+	return 0;
+}
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(texts_init)
 {
 	int error = scx_bpf_create_dsq(SHARED_DSQ, -1);
 
 	error = error ?: ask_of_texts();
 	error = error ?: ask_of_bits();
-	return error ?: ask_of_sizes();
+	error = error ?: ask_of_sizes();
+	error = error ?: ask_of_messages();
+	return error ?: ask_of_reads();
 }
 
 void BPF_STRUCT_OPS(texts_enqueue, struct task_struct *p, u64 enq_flags)

@@ -10,13 +10,14 @@
 char _license[] SEC("license") = "GPL";
 
 #define SHARED_DSQ 0
+#define EDEADLK 35
 #define SOON_NS NSEC_PER_MSEC
 /* Long enough for `init` to end what it has started, on a slow machine. */
 #define ENDED_NS (100 * NSEC_PER_MSEC)
 #define LATER_NS (15 * NSEC_PER_MSEC)
 #define WAITS_MAX 9
 
-enum { STAYS, IS_DELETED, IS_UPDATED, DELETES_ITSELF, COMES_AGAIN, NR_KEYS };
+enum { STAYS, IS_DELETED, IS_UPDATED, DELETES_ITSELF, CANCELS_ITSELF, COMES_AGAIN, NR_KEYS };
 
 struct bpf_wq {
 	u64 opaque[2];
@@ -70,6 +71,8 @@ static int expire(void *map, u64 *key, struct timed *value)
 
 	wrong += copy >= NR_KEYS || value->key != copy || (expired >> (copy & 63) & 1);
 	expired |= 1ULL << (copy & 63);
+	if (copy == CANCELS_ITSELF)
+		wrong += bpf_timer_cancel(&value->timer) != -EDEADLK;
 	if (copy == DELETES_ITSELF)
 		wrong += bpf_map_delete_elem(map, &copy) != 0;
 	return 0;
@@ -83,7 +86,7 @@ static int work(void *map, int *key, void *value)
 
 static int judge(void *map, u32 *key, struct timed *value)
 {
-	u64 expected = 1 << STAYS | 1 << DELETES_ITSELF | 1 << COMES_AGAIN;
+	u64 expected = 1 << STAYS | 1 << DELETES_ITSELF | 1 << CANCELS_ITSELF | 1 << COMES_AGAIN;
 
 	if (nr_waits++ < WAITS_MAX) {
 		bpf_timer_start(&value->timer, LATER_NS, 0);
@@ -103,9 +106,15 @@ static int start(u64 key, u64 ns)
 	if (!value)
 		return -ENOENT;
 	EXPECT(bpf_timer_start(&value->timer, SOON_NS, 0) == -EINVAL);
+	EXPECT(bpf_timer_init(&value->timer, &timed, 99) == -EINVAL);
+	EXPECT(bpf_timer_init(&value->timer, &timed, 2) == -EINVAL);
 	EXPECT(!bpf_timer_init(&value->timer, &timed, 1));
 	EXPECT(bpf_timer_init(&value->timer, &timed, 1) == -EBUSY);
 	EXPECT(bpf_timer_start(&value->timer, SOON_NS, 0) == -EINVAL);
+	EXPECT(!bpf_timer_set_callback(&value->timer, expire));
+	EXPECT(!bpf_timer_start(&value->timer, ns, 0));
+	EXPECT(bpf_timer_cancel(&value->timer) == 1);
+	EXPECT(bpf_timer_start(&value->timer, ns, 0) == -EINVAL);
 	EXPECT(!bpf_timer_set_callback(&value->timer, expire));
 	EXPECT(!bpf_timer_start(&value->timer, ns, 0));
 	return 0;
@@ -136,6 +145,7 @@ static __noinline int ask_of_hash(void)
 	error = start(COMES_AGAIN, SOON_NS);
 	if (!error)
 		error = start(STAYS, SOON_NS);
+	error = error ?: start(CANCELS_ITSELF, SOON_NS);
 	return error ?: start(DELETES_ITSELF, SOON_NS);
 }
 
@@ -148,6 +158,7 @@ static __noinline int ask_of_work(void)
 	value = bpf_map_lookup_elem(&worked, &key);
 	if (!value)
 		return -ENOENT;
+	EXPECT(bpf_wq_init(&value->work, &worked, 1) == -EINVAL);
 	EXPECT(!bpf_wq_init(&value->work, &worked, 0));
 	if (bpf_wq_set_callback)
 		EXPECT(!bpf_wq_set_callback(&value->work, work, 0));

@@ -283,6 +283,21 @@ impl Btf {
         kernels.map(|(at, _)| at).collect()
     }
 
+    /// Whether a value of this type has a `bpf_spin_lock`.
+    pub fn has_lock(&self, of: TypeId) -> bool {
+        self.has_lock_within(of, NESTING_MAX)
+    }
+
+    fn has_lock_within(&self, of: TypeId, deeper: usize) -> bool {
+        match self.resolve(of) {
+            Ok((_, Type::Structure { name, .. })) if name == "bpf_spin_lock" => true,
+            Ok((_, Type::Structure { members, .. })) if deeper > 0 => {
+                members.iter().any(|member| self.has_lock_within(member.of, deeper - 1))
+            }
+            _ => false,
+        }
+    }
+
     /// Numbers and pointers in a value of this type, where they are and of which type.
     fn leaves(&self, of: TypeId) -> Vec<(u64, TypeId)> {
         let (mut found, mut left) = (Vec::new(), SCALARS_MAX);

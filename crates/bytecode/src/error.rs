@@ -83,6 +83,19 @@ pub enum LinkError {
     Types(#[from] BtfError),
     #[error("it has more than {0} instructions")]
     Size(usize),
+    #[error(
+        "{}: combined stack size of {} calls is {bytes}. Too large: {}\nhint: functions that call \
+         each other share 512 bytes of stack: make what is large a global variable or the value of \
+         a BPF_MAP_TYPE_PERCPU_ARRAY",
+        chain[0].0, chain.len(), frames(chain)
+    )]
+    Stack { chain: Vec<(String, u64)>, bytes: u64 },
+}
+
+/// Functions that call each other, with their frames.
+fn frames(chain: &[(String, u64)]) -> String {
+    let each: Vec<String> = chain.iter().map(|(name, bytes)| format!("{name} {bytes}")).collect();
+    format!("{} bytes", each.join(", "))
 }
 
 /// A machine by its number. Source: include/uapi/linux/elf-em.h.

@@ -26,6 +26,7 @@ mod program;
 mod reader;
 mod room;
 mod run;
+mod stack;
 mod structures;
 mod values;
 mod ways;

@@ -17,6 +17,7 @@ use crate::object_file::{Object, Reference};
 use crate::program::{
     Elements, Extent, FUNCTIONS_BEGIN, Holding, LinkedFunction, Program, Rows, Shortcut,
 };
+use crate::stack::too_deep;
 use crate::structures::{Answer, Structures, Widths};
 use crate::ways::{Constant, Constants, Written, each_way, each_way_apart};
 
@@ -116,6 +117,7 @@ impl Program {
             link.function(next)?;
             next += 1;
         }
+        link.check_stack()?;
         link.program.lines = link.lines.into_iter().collect();
         Ok(link.program)
     }
@@ -511,6 +513,28 @@ impl Link<'_> {
         }
         written.after(instruction);
         Ok(())
+    }
+
+    /// Refuses calls within each other whose frames take more than there is, on ways that constants
+    /// leave open.
+    fn check_stack(&self) -> Result<(), LinkError> {
+        if too_deep(&self.program, |_| true).is_none() {
+            return Ok(());
+        }
+        let mut is_reached = vec![false; self.program.instructions.len()];
+        for function in &self.program.functions {
+            let all = function.first..function.end;
+            each_way(all, Constants::default(), Constants::join, |at, state| {
+                is_reached[at] = true;
+                let instruction = &self.program.instructions[at];
+                Ok(state.step(at, instruction, &self.addresses.constants))
+            })?;
+        }
+        let Some(found) = too_deep(&self.program, |at| is_reached[at]) else { return Ok(()) };
+        let named =
+            |&(number, bytes): &(usize, u64)| (self.program.functions[number].name.clone(), bytes);
+        let (chain, bytes) = (found.chain.iter().map(named).collect(), found.bytes());
+        Err(LinkError::Stack { chain, bytes })
     }
 
     /// Goes every way that constants leave open, and refuses what is missing there.

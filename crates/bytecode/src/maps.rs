@@ -132,6 +132,8 @@ pub mod errno {
     pub const EINVAL: i32 = 22;
     /// Beyond what there is.
     pub const ERANGE: i32 = 34;
+    /// It would wait for itself.
+    pub const EDEADLK: i32 = 35;
     /// Not possible here.
     pub const EOPNOTSUPP: i32 = 95;
 }
@@ -218,6 +220,8 @@ struct Map {
     value_bytes: usize,
     /// Where a value has pointers of the kernel's.
     pointers: Vec<u64>,
+    /// Whether a value has a lock.
+    has_lock: bool,
     /// Values of storage that nobody uses.
     free: Vec<u64>,
     entries: Entries,
@@ -252,6 +256,8 @@ pub struct Maps {
     timers: Vec<Timer>,
     /// Numbers of those that are gone, to be used again.
     free_timers: Vec<u32>,
+    /// The one whose callback runs, 0 if none does.
+    running_timer: u32,
     /// Expiries that were set and do not hold any more.
     nr_stale: usize,
     timer_places: Places,
@@ -427,7 +433,8 @@ impl Maps {
         const LOCK: u64 = 4;
         let view = self.maps[map].view;
         let is_hash = view.is_hash();
-        if flags & !LOCK > EXIST || !(is_hash || view.is_array()) {
+        let locks_nothing = flags & LOCK != 0 && !self.maps[map].has_lock;
+        if flags & !LOCK > EXIST || locks_nothing || !(is_hash || view.is_array()) {
             return -errno::EINVAL;
         }
         let there = if is_hash { self.lookup(memory, map, key, cpu as u64) } else { 0 };
@@ -461,10 +468,11 @@ impl Maps {
         0
     }
 
-    /// Of a map's values, which members hold pointers of the kernel's. An update leaves them alone,
-    /// as that of Linux 7.3; up to 6.18 it gave them back (`bpf_obj_free_fields`).
-    pub fn set_pointers(&mut self, map: usize, offsets: Vec<u64>) {
-        self.maps[map].pointers = offsets;
+    /// Of a map's values, which members hold pointers of the kernel's, and whether there is a lock.
+    /// An update leaves the pointers alone, as that of Linux 7.3; up to 6.18 it gave them back
+    /// (`bpf_obj_free_fields`).
+    pub fn set_members(&mut self, map: usize, pointers: Vec<u64>, has_lock: bool) {
+        (self.maps[map].pointers, self.maps[map].has_lock) = (pointers, has_lock);
     }
 
     /// Removes the key at an address from a hash; 0 or a negative error number.
@@ -564,6 +572,7 @@ impl Map {
             view,
             watched: None,
             pointers: Vec::new(),
+            has_lock: false,
             free: Vec::new(),
             deleted: VecDeque::new(),
         })

@@ -4,7 +4,7 @@
 //! elsewhere. Its relocations name what they mean; here the names become offsets. Source:
 //! libbpf, relo_core.c.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use crate::btf::{Btf, BtfError, Type, TypeId, essential_name};
@@ -56,6 +56,17 @@ pub struct Structure {
 pub struct Structures {
     structures: BTreeMap<&'static str, Structure>,
     values: BTreeMap<&'static str, BTreeMap<&'static str, i64>>,
+    declared: Declared,
+}
+
+/// What programs find in a world that makes nothing of it.
+#[derive(Clone, Debug, Default)]
+struct Declared {
+    /// Structures that lie in programs' own memory, with their fields.
+    structures: BTreeMap<&'static str, BTreeSet<&'static str>>,
+    values: BTreeMap<&'static str, BTreeMap<&'static str, i64>>,
+    /// Structures of the world that are not there for programs.
+    gone: BTreeSet<&'static str>,
 }
 
 /// A field that was found.
@@ -98,9 +109,52 @@ impl Structures {
         self.values.insert(name, values.iter().copied().collect());
     }
 
+    /// Lets programs find a field, of a structure that is not the world's: such a one lies in their
+    /// own memory.
+    pub fn declare_field(&mut self, of: &'static str, name: &'static str) {
+        if !self.structures.contains_key(of) {
+            self.declared.structures.entry(of).or_default().insert(name);
+        }
+    }
+
+    /// Takes a field away, and the structure if that was the last one.
+    pub fn remove_field(&mut self, of: &'static str, name: &str) {
+        let Some(structure) = self.structures.get_mut(of) else { return };
+        let before = structure.fields.len();
+        structure.fields.retain(|field| field.name != name);
+        if structure.fields.is_empty() && before > 0 {
+            self.declared.gone.insert(of);
+        }
+    }
+
+    /// Lets programs find a value of an enumeration; the world's own come first.
+    pub fn declare_value(&mut self, of: &'static str, name: &'static str, value: i64) {
+        self.declared.values.entry(of).or_default().insert(name, value);
+    }
+
+    /// Takes a value away.
+    pub fn remove_value(&mut self, of: &str, name: &str) {
+        if let Some(values) = self.values.get_mut(of) {
+            values.remove(name);
+        }
+    }
+
     /// The structure of this name.
     pub fn get(&self, name: &str) -> Option<&Structure> {
         self.structures.get(name)
+    }
+
+    /// The name of the field of a structure that has its byte `at`, with those that it is in.
+    pub fn field_at(&self, of: &str, at: u32) -> Option<String> {
+        self.structures.get(of)?.fields.iter().find_map(|field| {
+            let within = at.checked_sub(field.offset)?;
+            match &field.shape {
+                Shape::Structure(inner) => {
+                    Some(format!("{}.{}", field.name, self.field_at(inner, within)?))
+                }
+                shape => (within < self.bytes(shape)).then(|| field.name.to_owned()),
+            }
+        })
     }
 
     /// The values of all enumerations, by their names.
@@ -126,7 +180,10 @@ impl Structures {
         match relocation.question {
             Question::LocalTypeId => number(relocation.root.into()),
             Question::TypeExists | Question::TypeMatches => {
-                number(self.type_of(btf, relocation.root)?.is_ok().into())
+                let name = name_of(btf, relocation.root)?;
+                let is_known = self.type_of(btf, relocation.root)?.is_ok();
+                let is_there = is_known || self.declared.has_type(&name);
+                number((is_there && !self.declared.gone.contains(&name[..])).into())
             }
             Question::TypeBytes | Question::TargetTypeId => {
                 match self.type_of(btf, relocation.root)? {
@@ -162,7 +219,8 @@ impl Structures {
         };
         let (value, _) = values.get(index).ok_or(BtfError::NoType(id))?;
         let (name, value) = (essential_name(name), essential_name(value));
-        let found = self.values.get(name).and_then(|values| values.get(value)).copied();
+        let all = [&self.values, &self.declared.values];
+        let found = all.iter().find_map(|all| all.get(name)?.get(value)).copied();
         Ok(match (relocation.question, found) {
             (Question::ValueExists, found) => {
                 Answer::Number { value: found.is_some().into(), widths: None }
@@ -183,7 +241,8 @@ impl Structures {
         if let Some(offset) = path.own_offset
             && !self.structures.contains_key(&path.root[..])
         {
-            return number(path.own_answer(relocation.question, offset));
+            let is_declared = self.declared.has_field(&path);
+            return number(path.own_answer(relocation.question, offset, is_declared));
         }
         let found = self.find(&path);
         let found = match (relocation.question, found) {
@@ -243,6 +302,18 @@ impl Structures {
         }
         let shape = shape.ok_or("")?;
         if path.kind.fits(shape) { Ok(Found { offset, shape }) } else { Err(String::new()) }
+    }
+}
+
+impl Declared {
+    fn has_type(&self, name: &str) -> bool {
+        self.structures.contains_key(name) || self.values.contains_key(name)
+    }
+
+    fn has_field(&self, path: &Path) -> bool {
+        let fields = self.structures.get(&path.root[..]);
+        matches!((fields, path.steps.first()), (Some(fields), Some(Step::Field(name)))
+            if fields.contains(&name[..]))
     }
 }
 
@@ -333,9 +404,9 @@ impl Path {
 
     /// The answer where the world has no such structure: nothing of the world leads to one, so it
     /// lies in the program's own memory, and is what the object takes it for.
-    fn own_answer(&self, question: Question, offset: u64) -> u64 {
+    fn own_answer(&self, question: Question, offset: u64, exists: bool) -> u64 {
         match question {
-            Question::FieldExists => 0,
+            Question::FieldExists => exists.into(),
             Question::FieldBytes => self.bytes,
             Question::FieldSigned => self.signed.into(),
             Question::FieldLeftShift | Question::FieldRightShift => {

@@ -4,7 +4,7 @@
 //! One table, so that one mistake has one hint in both worlds.
 
 /// Words of a message, and what to do about it. The first that fits counts.
-const WAYS_OUT: [(&[&str], &str); 21] = [
+const WAYS_OUT: [(&[&str], &str); 24] = [
     (
         &["next to NULL", "may be NULL", "or_null'", "or_null_'"],
         "a pointer may be NULL, as where a lookup finds no entry: compare it with NULL before it \
@@ -40,6 +40,11 @@ const WAYS_OUT: [(&[&str], &str); 21] = [
         "compare the index with the number of entries just before it is used, as an unsigned \
          number",
     ),
+    (
+        &["combined stack size of"],
+        "functions that call each other share 512 bytes of stack: make what is large a global \
+         variable or the value of a BPF_MAP_TYPE_PERCPU_ARRAY",
+    ),
     (&["divides by 0"], "compare the divisor with 0 before: a BPF program goes on with 0"),
     (
         // The last two are a task of the kernel's that was not run.
@@ -61,6 +66,15 @@ const WAYS_OUT: [(&[&str], &str); 21] = [
     (&["target CPU"], "ask bpf_cpumask_test_cpu(cpu, p->cpus_ptr) before a task goes to a CPU"),
     (&["already direct-dispatched"], "insert a task into one queue only"),
     (&["dispatch buffer overflow"], "insert at most dispatch_max_batch tasks in one dispatch"),
+    (
+        &["cannot use vtime ordering for built-in DSQs"],
+        "only a queue that the policy created orders by virtual time: scx_bpf_create_dsq",
+    ),
+    (
+        &["which it may only read", "cannot write into"],
+        "of a task a policy may write scx.slice, scx.dsq_vtime and scx.disallow, of other \
+         structures of the kernel's nothing",
+    ),
     (&["PRIQ"], "a queue is either in order of arrival or of virtual time until it is empty"),
     (
         &["_impl in BTF"],
@@ -112,6 +126,22 @@ mod tests {
                 "mine.bpf.c:9: mine_enqueue: it reads 8 bytes at 0x0, next to NULL",
                 "R0 may be NULL here (a nullable map value pointer).",
                 "R0 invalid mem access 'map_value_or_null'",
+            ],
+            [
+                "mine.bpf.c:9: mine_enqueue: it writes 4 bytes at 0x1a660, which it may only read: \
+                 scx.weight of a task",
+                "R1 cannot write into ptr_task_struct at off=892 size=4",
+                "R1 cannot write into ptr_task_struct at off=892 size=4",
+            ],
+            [
+                "mine.bpf.c:9: mine_enqueue: cannot use vtime ordering for built-in DSQs",
+                "runtime error: cannot use vtime ordering for built-in DSQs",
+                "cannot use vtime ordering for built-in DSQs",
+            ],
+            [
+                "combined stack size of 3 calls is 640. Too large",
+                "combined stack size of 3 calls is 640. Too large: a_enqueue 0, b 320, c 320 bytes",
+                "mine_enqueue: combined stack size of 3 calls is 640. Too large",
             ],
             [
                 "mine.bpf.c:9: mine_enqueue: it has not returned after 1073741824 instructions",

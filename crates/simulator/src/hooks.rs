@@ -331,6 +331,7 @@ impl Core<'_> {
         let shown = place.as_ref().map(|place| self.shown(place.address()));
         self.policy.begin(Context::Unlocked);
         self.run_callback(callback, array_token(map), (number, shown), value);
+        self.policy.maps.end_timer_call();
         self.policy.end();
         self.policy.given.keys.extend(place);
     }

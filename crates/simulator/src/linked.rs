@@ -262,7 +262,8 @@ impl Adopted {
         let mut maps =
             Maps::new(&mut visible.room, declared, nr_cpus, STORAGE_MAX).map_err(Refusal::Map)?;
         for (number, map) in declared.iter().enumerate() {
-            maps.set_pointers(number, loaded.object.btf.kernels_pointers(map.value_type));
+            let (btf, value) = (&loaded.object.btf, map.value_type);
+            maps.set_members(number, btf.kernels_pointers(value), btf.has_lock(value));
         }
         if mode == Mode::Strict {
             for (number, map) in declared.iter().enumerate() {

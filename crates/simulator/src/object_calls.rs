@@ -269,7 +269,7 @@ pub const CALLS: &[(&str, Call)] = &[
     ("bpf_timer_start", values::timer_start),
     ("bpf_timer_cancel", values::timer_cancel),
     // What a worker does at once is what a timer does that expires at once.
-    ("bpf_wq_init", values::timer_init),
+    ("bpf_wq_init", values::work_init),
     ("bpf_wq_set_callback_impl", values::timer_set_callback),
     ("bpf_wq_set_callback", values::timer_set_callback),
     ("bpf_wq_start", |run, [work, flags, ..]| {
@@ -292,8 +292,8 @@ pub const CALLS: &[(&str, Call)] = &[
     ("bpf_get_numa_node_id", |run, _| Ok(run.host.cpus.node(run.host.here()) as u64)),
     ("bpf_get_current_task", |run, _| Ok(shown(run, run.host.current_of(run.host.here())))),
     ("bpf_get_current_comm", values::name_of_current),
-    ("bpf_probe_read", values::read),
-    ("bpf_probe_read_str", values::read_text),
+    ("bpf_probe_read", |run, given| values::read_either(run, given, values::read)),
+    ("bpf_probe_read_str", |run, given| values::read_either(run, given, values::read_text)),
     ("bpf_probe_read_user", values::read_user),
     ("bpf_probe_read_user_str", values::read_user),
     // Ring buffers, events, memory with a size.
@@ -446,7 +446,7 @@ pub const CALLS: &[(&str, Call)] = &[
         Ok(0)
     }),
     ("bpf_local_irq_restore", |_, _| Ok(0)),
-    ("bpf_timer_cancel_async", values::timer_cancel),
+    ("bpf_timer_cancel_async", values::timer_cancel_async),
 ];
 
 /// Simulated CPUs have one speed each; a request for another changes nothing.

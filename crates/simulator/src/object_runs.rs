@@ -6,6 +6,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::linked::Linked;
 use crate::operations::{Function, Operation};
 use crate::place::TaskId;
+use crate::world::world;
 use bytecode::{Fault, FaultKind};
 
 impl Core<'_> {
@@ -215,7 +216,12 @@ impl Core<'_> {
         self.catch_up();
         let is_endless = matches!(fault.kind, FaultKind::Endless(_));
         let kind = if is_endless { FailureKind::Limit } else { FailureKind::Fault };
-        let message = fault.told(linked.machine.program());
+        let mut message = fault.told(linked.machine.program());
+        if let FaultKind::ReadOnly { address, .. } = fault.kind
+            && let Some(field) = self.field_of_task(address)
+        {
+            message += &format!(": {field} of a task");
+        }
         let operation = self.policy.given.operation;
         let is_of_task = !matches!(operation, Operation::Timer | Operation::Syscall);
         match self.visible.task_number(linked.arguments.first[0]).filter(|_| is_of_task) {
@@ -223,5 +229,15 @@ impl Core<'_> {
             None => self.fail(kind, message),
         }
         0
+    }
+
+    /// The name of the field of some task that is at an address.
+    fn field_of_task(&self, address: u64) -> Option<String> {
+        let (width, takes_cids) = (self.visible.width(), self.policy.takes_cids());
+        let rows = width.tasks();
+        let offset = address.checked_sub(rows.begin)?;
+        let is_task = offset / rows.bytes <= width.tasks_max() as u64;
+        let of_all = &world(width, takes_cids, None).structures;
+        of_all.field_at("task_struct", (offset % rows.bytes) as u32).filter(|_| is_task)
     }
 }

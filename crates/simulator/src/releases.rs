@@ -5,6 +5,7 @@
 //! kernels 6.18.15 and 7.3.4 tell of themselves, which tests/policies/test_releases.py reads again.
 
 use crate::flags::DEQ_SCHED_CHANGE;
+use bytecode::Structures;
 use policy::{Loaded, names_of_flags};
 use scenario::machine::Release;
 
@@ -158,6 +159,53 @@ const ENUMERATORS: [(Span, &[&str]); 3] = [
     ),
     (SINCE_7_3, &["SCX_OPS_ALWAYS_ENQ_IMMED", "SCX_OPS_TID_TO_TASK", "SCX_DEQ_SCHED_CHANGE"]),
 ];
+
+/// Types of the interface: a line begins with the releases that have what stands behind it.
+const INTERFACE: &str = include_str!("releases/interface.txt");
+
+/// Lets programs find of the interface's types what the release has, though nothing here may read
+/// or write it, and nothing that it lacks. Of no release in particular, values are the newest.
+pub fn declare(all: &mut Structures, release: Option<Release>) {
+    let (mut kind, mut of) = ("", "");
+    for line in INTERFACE.lines().filter(|line| !line.starts_with('#')) {
+        let mut words = line.split_whitespace();
+        let first = words.next().unwrap_or_default();
+        if !line.starts_with(' ') {
+            (kind, of) = (first, words.next().unwrap_or_default());
+            continue;
+        }
+        let (since, until) = span(first);
+        let asked = release.unwrap_or(until);
+        let is_there = (since..=until).contains(&asked);
+        for word in words {
+            let (name, values) = word.split_once('=').unwrap_or((word, ""));
+            match (kind, is_there) {
+                ("enum", true) => all.declare_value(of, name, value(values, since, asked)),
+                ("enum", false) => all.remove_value(of, name),
+                (_, true) => all.declare_field(of, name),
+                (_, false) => all.remove_field(of, name),
+            }
+        }
+    }
+}
+
+/// From the first to the last release that a line is about.
+fn span(text: &str) -> Span {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = if text == "all" { ("6.12", "7.3") } else { (first, last) };
+    Release::named(first).zip(Release::named(last)).expect("releases that are known")
+}
+
+/// A value in a release, of one that all from `since` on have or one for each.
+fn value(texts: &str, since: Release, asked: Release) -> i64 {
+    let behind = Release::ALL.iter().filter(|one| (since..asked).contains(one)).count();
+    let text = texts.split('/').nth(behind).or_else(|| texts.split('/').next());
+    let number = text.and_then(|text| match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    });
+    number.expect("a number") as i64
+}
 
 fn has<const N: usize>(lists: &[(Span, &[&str]); N], release: Option<Release>, name: &str) -> bool {
     let Some(release) = release else { return true };

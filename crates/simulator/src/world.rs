@@ -179,6 +179,7 @@ macro_rules! structures {
             groups(&mut all);
             events(&mut all);
             enumerations(&mut all, release);
+            releases::declare(&mut all, release);
             all
         }
     };
@@ -218,6 +219,7 @@ fn scattered(all: &mut Structures) {
     const { assert!(offset_of!(abi::Task, pid) % 8 == 0) };
     const { assert!(offset_of!(abi::Task, tgid) == offset_of!(abi::Task, pid) + 4) };
     let thread_info = Shape::Structure("thread_info");
+    let half = Shape::Number { bytes: 2, signed: false };
     let fields = [
         ("sched_ext_entity", "selected_cpu", offset_of!(abi::Task, selected_cpu), i32::shape()),
         ("sched_ext_entity", "runnable_at", offset_of!(abi::Task, runnable_at), u64::shape()),
@@ -225,6 +227,8 @@ fn scattered(all: &mut Structures) {
         ("sched_ext_entity", "ddsp_enq_flags", offset_of!(abi::Task, mempolicy), u64::shape()),
         // No task has the pid 0, so that the two numbers, as one, are that of no other task.
         ("sched_ext_entity", "tid", offset_of!(abi::Task, pid), u64::shape()),
+        // No task disables its migration, and no memory policy is other than NULL.
+        ("task_struct", "migration_disabled", offset_of!(abi::Task, mempolicy), half),
         ("sched_ext_entity", "disallow", offset_of!(abi::Task, disallow), bool::shape()),
         ("task_struct", "thread_info", offset_of!(abi::Task, cpu), thread_info),
         ("thread_info", "cpu", 0, u32::shape()),

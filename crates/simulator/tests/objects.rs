@@ -70,7 +70,7 @@ fn what_no_program_may_do_ends_the_run_and_names_its_line() {
         ("", "*(volatile char *)0x123456789000 = 1;", "it writes 1 byte at 0x123456789000"),
         ("", "total = *(volatile u64 *)&wrong_enqueue;", "it reads 8 bytes at 0xf"),
         ("", "p->prio = 3;", "which it may only read"),
-        ("", "p->scx.weight = 3;", "which it may only read"),
+        ("", "p->scx.weight = 3;", "which it may only read: scx.weight of a task"),
         (
             "",
             "*(volatile u64 *)&p->scx.slice = total; *(volatile u32 *)&p->scx.slice = 1;",

@@ -115,6 +115,9 @@ impl Maps {
                 self.disarm(number);
                 self.timers[number as usize - 1].callback = 0;
                 self.free_timers.push(number);
+                if self.is_running(number) {
+                    self.end_timer_call();
+                }
             }
         }
     }
@@ -160,6 +163,16 @@ impl Maps {
         std::mem::take(&mut timer.armed)
     }
 
+    /// Whether it is this timer's callback that runs.
+    pub fn is_running(&self, number: u32) -> bool {
+        self.running_timer == number
+    }
+
+    /// The callback of the timer that expired last has returned.
+    pub fn end_timer_call(&mut self) {
+        self.running_timer = 0;
+    }
+
     /// Whether more than `most` expiries were given out that do not hold any more, since this was
     /// said last: whoever keeps them may look for those.
     pub fn has_stale_expiries(&mut self, most: usize) -> bool {
@@ -176,9 +189,10 @@ impl Maps {
         (timer.generation == generation).then_some(timer.cpu as usize)
     }
 
-    /// What to call when a timer expires, which it does now.
+    /// What to call when a timer expires, which it does now: until [`Maps::end_timer_call`].
     pub fn timer_call(&mut self, index: u32) -> Option<TimerCall> {
         let timer = self.timers.get_mut(index as usize)?;
+        self.running_timer = index + 1;
         timer.armed = false;
         let &mut Timer { callback, map, key: number, value, .. } = timer;
         let map_of = &mut self.maps[map];

@@ -62,7 +62,7 @@ impl<H: Host> Run<'_, H> {
             let number = numbers.next().unwrap_or_default();
             let Some(word) = self.word(words, number)? else { return Ok(None) };
             let shown = match specification.conversion {
-                b's' => self.text_if_any(word)?,
+                b's' | b'k' => self.text_if_any(word)?,
                 _ => specification.number(word).into(),
             };
             specification.pad(shown, &mut message);
@@ -73,9 +73,9 @@ impl<H: Host> Run<'_, H> {
     }
 
     /// The text at an address; none where nothing can be read, as a kernel has it in messages
-    /// (`bpf_trace_copy_string`), but for strict runs.
+    /// (`bpf_trace_copy_string`). Strict runs let it be so of NULL alone.
     fn text_if_any(&mut self, address: u64) -> Result<Vec<u8>, Stop> {
-        let is_strict = self.machine.shadow.is_some();
+        let is_strict = self.machine.shadow.is_some() && address != 0;
         let is_there = is_strict || self.memory().bytes(address, 1).is_some();
         if is_there { self.text(address, MESSAGE_MAX) } else { Ok(vec![]) }
     }
@@ -128,6 +128,8 @@ struct Specification {
     width: usize,
     /// Whether it is of 64 bits.
     long: bool,
+    /// Its letter: `p` for a pointer with all digits, of those that show more of one `S` for a
+    /// symbol and `k` for a text.
     conversion: u8,
     /// How long it is.
     bytes: usize,
@@ -143,6 +145,13 @@ impl Specification {
         let bytes = flags + digits + longs;
         let has = |flag| text[..flags].contains(&flag);
         let conversion = *text.get(bytes).filter(|one| b"%cdiuxXps".contains(one))?;
+        let (conversion, more) = match (conversion, &text[bytes + 1..]) {
+            (b'p', [b'k' | b'u', b's', ..]) => (b'k', 2),
+            (b'p', [b'K' | b'x', ..]) => (b'p', 1),
+            (b'p', [b's' | b'S' | b'B', ..]) => (b'S', 1),
+            (b'p', [other, ..]) if other.is_ascii_alphanumeric() => return None,
+            _ => (conversion, 0),
+        };
         Some(Specification {
             left: has(b'-'),
             zeros: has(b'0') && !has(b'-'),
@@ -150,7 +159,7 @@ impl Specification {
             width: width.parse().unwrap_or(0).min(MESSAGE_MAX),
             long: longs > 0,
             conversion,
-            bytes: bytes + 1,
+            bytes: bytes + 1 + more,
         })
     }
 
@@ -163,7 +172,9 @@ impl Specification {
             b'x' => format!("{unsigned:x}"),
             b'X' => format!("{unsigned:X}"),
             b'c' => char::from(word as u8).to_string(),
-            b'p' => format!("{word:#x}"),
+            b'p' => format!("{word:016x}"),
+            // As where a kernel knows no name for an address.
+            b'S' => format!("{word:#x}"),
             _ => unsigned.to_string(),
         }
     }

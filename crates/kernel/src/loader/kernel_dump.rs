@@ -1,5 +1,5 @@
-//! The kernel's own dump of a policy, which it makes for SysRq-D and of a policy that it ejects, and
-//! which a tracepoint tells.
+//! The kernel's own dump of a policy, which it makes for SysRq-D and of what it ejects, and which a
+//! tracepoint tells.
 //!
 //! Source: Linux, kernel/sched/ext.c, `sysrq_handle_sched_ext_dump` and `scx_dump_state`.
 

@@ -14,7 +14,7 @@ use crate::table::TYPES;
 
 /// Bytes of all that a file says of variables, maps and calls, with what it takes beside values.
 const SAID_BYTES_MAX: usize = 1 << 26;
-/// Bytes that inner maps may hold. They are taken as they are used, and `scx_pair` has 64 MiB of them.
+/// Bytes that inner maps may hold. They are taken as they are used; `scx_pair` has 64 MiB of them.
 const INNER_BYTES_MAX: u64 = 1 << 28;
 /// Bytes of a section of variables that has grown. It is as much as an object may have of all.
 const SECTION_BYTES_MAX: u64 = 1 << 26;

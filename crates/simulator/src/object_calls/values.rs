@@ -211,6 +211,25 @@ fn count(run: &mut Calling<'_, '_>, bytes: usize) -> Result<(), Stop> {
     Ok(run.count(bytes as u64 / 8)?)
 }
 
+/// Where a kernel's own addresses begin.
+const KERNEL_BEGIN: u64 = !0 << 47;
+
+/// Why nothing can be read at an address. A kernel reads none of a task's addresses for its own.
+/// Source: Linux, arch/x86/mm/maccess.c, `copy_from_kernel_nofault_allowed`.
+fn unreadable(from: u64) -> u64 {
+    (if from < KERNEL_BEGIN { -errno::ERANGE } else { -errno::EFAULT }) as u64
+}
+
+/// `bpf_probe_read` and `bpf_probe_read_str`, which take a task's addresses, too.
+pub(super) fn read_either(
+    run: &mut Calling<'_, '_>,
+    given: [u64; 5],
+    read: fn(&mut Calling<'_, '_>, [u64; 5]) -> Result<u64, Stop>,
+) -> Result<u64, Stop> {
+    let answer = read(run, given)?;
+    Ok(if answer == -errno::ERANGE as u64 { -errno::EFAULT as u64 } else { answer })
+}
+
 /// `bpf_probe_read_kernel`: zeros for what cannot be read.
 pub(super) fn read(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [to, bytes, from, ..] = given;
@@ -222,7 +241,7 @@ pub(super) fn read(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, St
         return Ok(0);
     }
     memory.bytes_mut(to, bytes).expect("bytes that were looked at").fill(0);
-    Ok(-errno::EFAULT as u64)
+    Ok(unreadable(from))
 }
 
 /// `bpf_probe_read_kernel_str`: bytes copied, the closing zero included.
@@ -236,7 +255,7 @@ pub(super) fn read_text(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u6
         let byte = from.checked_add(copied).and_then(|from| memory.load(from, Size::Byte));
         let Some(byte) = byte else {
             memory.bytes_mut(to, bytes).expect("bytes that were looked at").fill(0);
-            return Ok(-errno::EFAULT as u64);
+            return Ok(unreadable(from));
         };
         let byte = if copied + 1 == bytes { 0 } else { byte };
         memory.store(to + copied, Size::Byte, byte).expect("a byte that was looked at");
@@ -249,7 +268,7 @@ pub(super) fn read_text(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u6
 
 /// `bpf_probe_read_user` and `bpf_probe_read_user_str`: no task has memory of its own, so zeros.
 pub(super) fn read_user(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
-    read(run, [given[0], given[1], 0, 0, 0])
+    read_either(run, [given[0], given[1], 0, 0, 0], read)
 }
 
 /// `bpf_get_current_comm`. Source: Linux, kernel/bpf/helpers.c: zeros fill the rest.
@@ -313,8 +332,23 @@ fn timer(run: &mut Calling<'_, '_>, address: u64) -> Result<Option<u32>, Stop> {
     Ok(run.host.policy.maps.find_timer(address, kept))
 }
 
+/// `bpf_timer_init`. Source: Linux, kernel/bpf/helpers.c.
 pub(super) fn timer_init(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    // `CLOCK_REALTIME`, `CLOCK_MONOTONIC`, `CLOCK_BOOTTIME`
+    const CLOCKS: [u64; 3] = [0, 1, 7];
+    async_init(run, given, CLOCKS.contains(&given[2]))
+}
+
+/// `bpf_wq_init`
+pub(super) fn work_init(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    async_init(run, given, given[2] as u32 == 0)
+}
+
+fn async_init(run: &mut Calling<'_, '_>, given: [u64; 5], takes_flags: bool) -> Result<u64, Stop> {
     let (_, map) = (timer(run, given[0])?, map(run, given[1])?);
+    if !takes_flags {
+        return Ok(-errno::EINVAL as u64);
+    }
     match run.host.policy.maps.add_timer(map, given[0]) {
         Ok(number) => run.store(given[0], Size::Double, number).expect("a timer"),
         Err(errno) => return Ok(errno as u64),
@@ -345,9 +379,22 @@ pub(super) fn timer_start(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<
     Ok(0)
 }
 
+/// `bpf_timer_cancel`, which waits for a callback that runs and forgets it.
 pub(super) fn timer_cancel(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let Some(number) = timer(run, given[0])? else { return Ok(-errno::EINVAL as u64) };
-    Ok(run.host.policy.maps.disarm(number).into())
+    let maps = &mut run.host.policy.maps;
+    if maps.is_running(number) {
+        return Ok(-errno::EDEADLK as u64);
+    }
+    maps.set_callback(number, 0);
+    Ok(maps.disarm(number).into())
+}
+
+/// `bpf_timer_cancel_async`, which does neither.
+pub(super) fn timer_cancel_async(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let Some(number) = timer(run, given[0])? else { return Ok(-errno::EINVAL as u64) };
+    let maps = &mut run.host.policy.maps;
+    Ok(if maps.is_running(number) { -1_i64 as u64 } else { maps.disarm(number).into() })
 }
 
 /// A program takes a lock itself that is free and was held here last.
