@@ -28,6 +28,7 @@ mod o1;
 mod objects;
 mod order_of_events;
 mod other_headers;
+mod pipes;
 mod prints;
 mod profile;
 mod published_shapes;
