@@ -58,6 +58,18 @@ def test_a_simulation_that_found_something_else_refuses_the_whole_store(stores, 
     here.add(make_record(seed=3))
 
 
+def test_a_damaged_run_that_contradicts_is_left_out_and_the_rest_taken(stores, make_record):
+    here, there = stores
+    here.add(make_record(seed=1, digest="aaaa"))
+    there.add(make_record(seed=1, digest="aaaa"), make_record(seed=2, digest="bbbb"))
+    with there.transaction() as database:
+        database.execute("UPDATE runs SET result_digest = 'cccc' WHERE seed = 1")
+    told = []
+    assert merge(here, there.path, told.append)["runs"] == Taken(2, 1)
+    assert len(told) == 1 and "left out: " in told[0]
+    assert [run.seed for run in here.runs()] == [1, 2]
+
+
 def test_others_write_meanwhile_and_who_is_interrupted_merges_again(
     stores, make_record, monkeypatch
 ):

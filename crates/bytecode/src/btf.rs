@@ -4,6 +4,7 @@
 //! are followed. Source: the kernel's Documentation/bpf/btf.rst.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 
 use crate::reader::{Reader, Truncated};
 
@@ -285,17 +286,17 @@ impl Btf {
 
     /// Whether a value of this type has a `bpf_spin_lock`.
     pub fn has_lock(&self, of: TypeId) -> bool {
-        self.has_lock_within(of, NESTING_MAX)
-    }
-
-    fn has_lock_within(&self, of: TypeId, deeper: usize) -> bool {
-        match self.resolve(of) {
-            Ok((_, Type::Structure { name, .. })) if name == "bpf_spin_lock" => true,
-            Ok((_, Type::Structure { members, .. })) if deeper > 0 => {
-                members.iter().any(|member| self.has_lock_within(member.of, deeper - 1))
+        let (mut found, mut next) = (BTreeSet::from([of]), vec![of]);
+        while let Some(of) = next.pop() {
+            if let Ok((_, Type::Structure { name, members, .. })) = self.resolve(of) {
+                if name == "bpf_spin_lock" {
+                    return true;
+                }
+                let new = members.iter().map(|member| member.of).filter(|one| found.insert(*one));
+                next.extend(new);
             }
-            _ => false,
         }
+        false
     }
 
     /// Numbers and pointers in a value of this type, where they are and of which type.

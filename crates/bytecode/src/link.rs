@@ -66,6 +66,8 @@ pub struct Addresses {
     /// The upper half of what a cast of its arena's addresses for user space gives, if it has an
     /// arena.
     pub user_upper: Option<u32>,
+    /// Functions that a kernel gives a stack for each frame.
+    pub apart: BTreeSet<usize>,
 }
 
 impl Program {
@@ -518,7 +520,8 @@ impl Link<'_> {
     /// Refuses calls within each other whose frames take more than there is, on ways that constants
     /// leave open.
     fn check_stack(&self) -> Result<(), LinkError> {
-        if too_deep(&self.program, |_| true).is_none() {
+        let apart = &self.addresses.apart;
+        if too_deep(&self.program, apart, |_| true).is_none() {
             return Ok(());
         }
         let mut is_reached = vec![false; self.program.instructions.len()];
@@ -530,7 +533,8 @@ impl Link<'_> {
                 Ok(state.step(at, instruction, &self.addresses.constants))
             })?;
         }
-        let Some(found) = too_deep(&self.program, |at| is_reached[at]) else { return Ok(()) };
+        let found = too_deep(&self.program, apart, |at| is_reached[at]);
+        let Some(found) = found else { return Ok(()) };
         let named =
             |&(number, bytes): &(usize, u64)| (self.program.functions[number].name.clone(), bytes);
         let (chain, bytes) = (found.chain.iter().map(named).collect(), found.bytes());

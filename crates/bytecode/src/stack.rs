@@ -1,5 +1,6 @@
-//! How much of the stack calls take that are in each other. Their frames share one stack, and no
-//! kernel takes a program in which they need more than it has, however seldom they meet.
+//! How much of the stack calls take that are in each other. Their frames share one stack, unless a
+//! kernel gives each its own, and no kernel takes a program in which they need more than it has,
+//! however seldom they meet.
 //!
 //! Source: Linux 7.3, kernel/bpf/verifier.c, `check_max_stack_depth`. Functions that other calls
 //! call back count as roots of their own, which some kernels are stricter about.
@@ -7,6 +8,7 @@
 use crate::instruction::{Arithmetic, Callee, Instruction, Operand, Register};
 use crate::memory::{FRAME_BYTES, FRAMES_MAX};
 use crate::program::Program;
+use std::collections::BTreeSet;
 
 /// To what a kernel rounds a frame.
 const ROUNDED_TO: u64 = 16;
@@ -30,8 +32,13 @@ struct Frame {
 }
 
 /// The deepest chain of calls, if it takes more than a stack has. Only instructions count that
-/// `is_reached`. O(instructions).
-pub(crate) fn too_deep(program: &Program, is_reached: impl Fn(usize) -> bool) -> Option<TooDeep> {
+/// `is_reached`, and no chain that begins with one of these functions of the object, `apart`, where
+/// each frame has a stack of its own. O(instructions).
+pub(crate) fn too_deep(
+    program: &Program,
+    apart: &BTreeSet<usize>,
+    is_reached: impl Fn(usize) -> bool,
+) -> Option<TooDeep> {
     let frames: Vec<Frame> = program
         .functions
         .iter()
@@ -47,7 +54,12 @@ pub(crate) fn too_deep(program: &Program, is_reached: impl Fn(usize) -> bool) ->
     }
     let last = &depths[depths.len() - 1];
     // Of equal ones the first, as who calls has the smaller number.
-    let (mut at, &bytes) = last.iter().enumerate().rev().max_by_key(|(_, bytes)| **bytes)?;
+    let called: BTreeSet<usize> = frames.iter().flat_map(|frame| frame.callees.clone()).collect();
+    let begins = |number: &usize| {
+        !called.contains(number) && !apart.contains(&program.functions[*number].function)
+    };
+    let chains = last.iter().enumerate().rev().filter(|(number, _)| begins(number));
+    let (mut at, &bytes) = chains.max_by_key(|(_, bytes)| **bytes)?;
     if bytes <= FRAME_BYTES {
         return None;
     }
@@ -130,7 +142,7 @@ mod tests {
     }
 
     fn chain(functions: &[(i16, &[usize])]) -> Option<Vec<(usize, u64)>> {
-        too_deep(&program(functions), |_| true).map(|found| found.chain)
+        too_deep(&program(functions), &BTreeSet::new(), |_| true).map(|found| found.chain)
     }
 
     #[test]
@@ -145,15 +157,19 @@ mod tests {
     }
 
     #[test]
-    fn what_no_way_leads_to_takes_nothing() {
+    fn what_no_way_leads_to_takes_nothing_and_neither_do_frames_apart() {
         let program = program(&[(320, &[1]), (320, &[])]);
-        assert!(too_deep(&program, |_| true).is_some());
+        let none = BTreeSet::new();
+        assert!(too_deep(&program, &none, |_| true).is_some());
+        assert!(too_deep(&program, &BTreeSet::from([1]), |_| true).is_some());
+        assert!(too_deep(&program, &BTreeSet::from([0]), |_| true).is_none());
         // Without the call.
-        assert!(too_deep(&program, |at| at != 1).is_none());
+        assert!(too_deep(&program, &none, |at| at != 1).is_none());
     }
 
     #[test]
     fn an_address_in_the_frame_counts() {
+        let none = BTreeSet::new();
         let mut program = program(&[(8, &[1]), (320, &[])]);
         let to = Register::FIRST;
         let step =
@@ -164,8 +180,8 @@ mod tests {
         for (function, (first, end)) in program.functions.iter_mut().zip([(0, 3), (3, 4)]) {
             (function.first, function.end) = (first, end);
         }
-        assert_eq!(too_deep(&program, |_| true).map(|found| found.bytes()), Some(640));
+        assert_eq!(too_deep(&program, &none, |_| true).map(|found| found.bytes()), Some(640));
         program.instructions[0] = step(Arithmetic::Move, Operand::Number(1));
-        assert!(too_deep(&program, |_| true).is_none());
+        assert!(too_deep(&program, &none, |_| true).is_none());
     }
 }

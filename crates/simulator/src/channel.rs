@@ -11,10 +11,6 @@ use std::collections::VecDeque;
 pub struct Channel {
     /// Its size and manners.
     pub spec: workload::Channel,
-    /// Whether room wakes one of those who wait for it, and that one the next.
-    pub wakes_one: bool,
-    /// Whether one is on its way to the room that it was woken for.
-    pub is_one_awake: bool,
     /// Bytes in use, overheads included.
     pub used_bytes: u64,
     /// Messages, oldest first.
@@ -49,28 +45,7 @@ impl Channel {
             spec.capacity_bytes = machine.pipe_bytes();
             spec.wake_senders_at_bytes = spec.capacity_bytes - 1;
         }
-        let wakes_one = spec.overhead_bytes == 0 && machine.pipes_wake_one();
-        Channel { spec, wakes_one, ..Channel::default() }
-    }
-
-    /// How many of those who wait for room are to be woken by who has read.
-    pub fn nr_to_wake(&mut self) -> u32 {
-        let is_drained = self.used_bytes <= u64::from(self.spec.wake_senders_at_bytes);
-        if !is_drained {
-            0
-        } else if self.wakes_one {
-            self.nr_to_wake_next()
-        } else {
-            self.senders.len() as u32
-        }
-    }
-
-    /// How many are to be woken by who was woken and has written: one, where one wakes the next.
-    pub fn nr_to_wake_next(&mut self) -> u32 {
-        let is_full = self.used_bytes >= u64::from(self.spec.capacity_bytes);
-        let wakes = self.wakes_one && !is_full && !self.is_one_awake && !self.senders.is_empty();
-        self.is_one_awake |= wakes;
-        wakes.into()
+        Channel { spec, ..Channel::default() }
     }
 
     /// Whether a message of this size can be put into it now.

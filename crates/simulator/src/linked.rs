@@ -7,11 +7,12 @@ use crate::shown::{Part, Shown};
 use crate::visible::{CPU_AT, Placed, Visible};
 use crate::{ON_VM, Options};
 use bytecode::{
-    Addresses, Arena, Constant, Machine, Maps, NoAddresses, Program, UnknownMap, World, arena_of,
-    tokens,
+    Addresses, Arena, Constant, Machine, Maps, NoAddresses, Program, Table, UnknownMap, World,
+    arena_of, tokens,
 };
 use policy::{Call, Loaded, Made, Write};
 use scenario::machine::Release;
+use std::collections::BTreeSet;
 
 /// Arguments of an operation, of which only one has a fourth.
 #[derive(Clone, Copy, Debug, Default)]
@@ -163,7 +164,9 @@ impl Linked {
         let (elements, cells) = (known.elements(CPU_AT), known.cells());
         let constants = constants(copy, &data, world);
         let data_at = data.clone();
-        let addresses = Addresses { data: data_at, maps, constants, elements, cells, user_upper };
+        let apart = apart(table, release);
+        let addresses =
+            Addresses { data: data_at, maps, constants, elements, cells, user_upper, apart };
         let program = Program::link(&copy.object, &roots, world, &addresses);
         let program = program.map_err(|error| match release {
             _ if !error.is_of_this_world() => error.to_string(),
@@ -205,6 +208,15 @@ impl Linked {
         let linked = Linked { machine, arguments, key, sleepable, calls, data };
         Ok((linked, operations))
     }
+}
+
+/// Operations that have a stack for each frame. Source: Linux 7.3, kernel/sched/ext/ext.c,
+/// `bpf_scx_check_member`.
+fn apart(table: &Table, release: Option<Release>) -> BTreeSet<usize> {
+    let nested = ["dispatch", "sub_caps_updated"];
+    let own = table.functions.iter().filter(|(name, _)| nested.contains(&name.as_str()));
+    let is_new = release.is_none_or(|release| release >= Release::Linux7_3);
+    own.map(|(_, &function)| function).filter(|_| is_new).collect()
 }
 
 /// Why a policy cannot begin.

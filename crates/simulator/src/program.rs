@@ -236,7 +236,7 @@ impl Kernel<'_> {
                     self.wake_past_gate(waiter);
                 }
             }
-            Op::Send { channel, .. } | Op::Recv { channel, .. } => {
+            Op::Recv { channel, .. } => {
                 let last = state.last_to_wake;
                 let sync = self.programs.sync_of(channel);
                 let senders = &mut self.programs.channel_mut(channel).senders;

@@ -6,6 +6,7 @@
 
 use crate::made::builder::ProgramBuilder;
 use crate::model::error::ScenarioError;
+use crate::model::machine::PIPE_BYTES;
 use crate::model::workload::{
     Amount, Channel, InitialTask, Op, Program, Repeat, TaskTemplate, Workload,
 };
@@ -84,10 +85,8 @@ pub(crate) fn read(settings: &Settings) -> Result<Workload, ScenarioError> {
 /// A message that never fits would leave its sender waiting for ever.
 fn check_message(settings: &Settings, channel: &Channel) -> Result<(), ScenarioError> {
     let bytes = settings.need("bytes")?;
-    if channel.capacity_bytes == 0 {
-        return Ok(());
-    }
-    let room = channel.capacity_bytes.saturating_sub(channel.overhead_bytes);
+    let said = Some(channel.capacity_bytes).filter(|bytes| *bytes > 0);
+    let room = said.unwrap_or(PIPE_BYTES).saturating_sub(channel.overhead_bytes);
     if bytes.unsigned_32(1, u32::MAX)? <= room {
         return Ok(());
     }

@@ -75,7 +75,6 @@ fn random_machine(seed: u64, rng: &mut Random) -> Machine {
         hz_by_policy: BTreeMap::new(),
         sync_wakeups,
         sync_wakeups_by_policy: BTreeMap::new(),
-        // Whose pipes wake all who wait for room.
         linux: if sync_wakeups { None } else { Linux::named("2.6.24") },
         watchdog_ns: WATCHDOG_DEFAULT_NS,
         release: None,

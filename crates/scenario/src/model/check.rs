@@ -12,6 +12,7 @@ pub use cgroups::{
 pub(crate) use changes::STATES;
 
 use crate::model::error::ScenarioError;
+use crate::model::machine::PIPE_BYTES;
 use crate::model::place::{Place, Problem};
 use crate::model::text::cpus_text;
 use crate::model::workload::{
@@ -186,8 +187,9 @@ fn op_problem(workload: &Workload, op: &Op) -> Option<(String, &'static str)> {
         Op::Send { channel, bytes } => {
             let channel = &workload.channels[channel as usize];
             let needed = u64::from(bytes) + u64::from(channel.overhead_bytes);
-            let capacity_bytes = channel.capacity_bytes;
-            (capacity_bytes > 0 && needed > capacity_bytes.into()).then(|| {
+            let said = Some(channel.capacity_bytes).filter(|bytes| *bytes > 0);
+            let capacity_bytes = said.unwrap_or(PIPE_BYTES);
+            (needed > capacity_bytes.into()).then(|| {
                 (
                     format!("with its overhead it needs {needed} of {capacity_bytes} bytes"),
                     "make the message smaller or the channel's capacity_bytes larger",

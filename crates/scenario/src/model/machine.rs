@@ -83,12 +83,6 @@ impl Linux {
         if self < Linux([2, 6, 11]) { 4096 } else { 65_536 }
     }
 
-    /// Whether room in a pipe wakes one writer that waits for it, and that one the next. Until 5.5
-    /// it wakes all. Source: "pipe: use exclusive waits when reading or writing", Linux 5.6.
-    pub fn pipes_wake_one(self) -> bool {
-        self >= Linux([5, 6, 0])
-    }
-
     /// Whether messages wake synchronously. Source: "sched, net: socket wakeups are sync", 2.6.29.
     pub fn wakes_synchronously(self) -> bool {
         self >= Linux([2, 6, 29])
@@ -315,11 +309,6 @@ impl Machine {
     pub fn policies(&self) -> impl Iterator<Item = &str> {
         let by_policy = self.hz_by_policy.keys().chain(self.sync_wakeups_by_policy.keys());
         by_policy.map(String::as_str).collect::<std::collections::BTreeSet<_>>().into_iter()
-    }
-
-    /// Whether room in a pipe wakes one of those who wait for it.
-    pub fn pipes_wake_one(&self) -> bool {
-        self.linux.is_none_or(Linux::pipes_wake_one)
     }
 
     /// Bytes that fit into a pipe that does not say so itself.

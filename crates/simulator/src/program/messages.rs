@@ -45,26 +45,20 @@ impl Kernel<'_> {
         let cpu = self.core.here() as u32;
         let channel = self.programs.channel_mut(index);
         channel.last_cpu = Some(cpu);
-        let state = self.core.tasks.state_mut(task);
-        let has_waited = state.phase == RETRY;
-        channel.is_one_awake &= !has_waited;
         if !channel.has_room_for(bytes) {
             channel.nr_blocked += 1;
             channel.senders.push_back((channel.nr_blocked, task));
-            state.phase = RETRY;
+            self.core.tasks.state_mut(task).phase = RETRY;
             return Outcome::Blocks;
         }
+        let state = self.core.tasks.state_mut(task);
         channel.put(Message { left: bytes, cpu, request: state.request });
-        state.to_wake = if has_waited { channel.nr_to_wake_next() } else { 0 };
-        state.last_to_wake = channel.nr_blocked;
+        state.next_operation();
         let receiver = channel.receivers.pop_front();
         let sync = self.programs.sync_of(index);
         if let Some(receiver) = receiver {
             self.core.wake_up(receiver, WAKE_TTWU | sync);
-        } else if state.to_wake > 0 {
-            self.wake_one(task);
         }
-        self.end_if_all_are_awake(task);
         Outcome::Goes
     }
 
@@ -89,7 +83,8 @@ impl Kernel<'_> {
         if whole {
             self.core.recorder.message();
         }
-        let to_wake = channel.nr_to_wake();
+        let drained = channel.used_bytes <= u64::from(channel.spec.wake_senders_at_bytes);
+        let to_wake = if drained { channel.senders.len() as u32 } else { 0 };
         state.to_wake = to_wake;
         state.last_to_wake = channel.nr_blocked;
         if channel.content_bytes > 0
