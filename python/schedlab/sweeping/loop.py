@@ -20,7 +20,6 @@ from schedlab.experiment import run_table, sweep
 from schedlab.experiment.cells import Cell, Grid
 from schedlab.experiment.definition import Experiment
 from schedlab.experiment.making import OTHERS_POLL_S, adopt
-from schedlab.experiment.sweep import Outcome
 from schedlab.report.forms import count_text, duration_text
 from schedlab.report.progress import TELL_EVERY_S, Progress
 from schedlab.store.locks import Locks
@@ -274,7 +273,7 @@ class Sweep:
                 self._progress.tell(f"note: {told}: it is tried again")
                 self._again.append(cell)
                 return
-            outcome = _died(f"{told}; so it was kept as a failure")
+            outcome = sweep.died(f"{told}; so it was kept as a failure")
         self._longest_s = max(self._longest_s, outcome.wall_ns / 1e9)
         record = sweep.record(cell, sweep.refuse_fault(outcome), self.asked.id)
         self._finished[key] = record
@@ -320,10 +319,3 @@ class Sweep:
         left = f"{duration_text((len(self.grid) - nr_done) / rate)} left" if nr_made else None
         doing = f"{rate:,.1f} runs/s, {count_text(engine.nr_workers, 'worker')}"
         self._progress.update(nr_done, doing, left=left)
-
-
-def _died(why: str) -> Outcome:
-    """The outcome of a run whose processes died: without a digest, so it is tried again by the
-    next command."""
-    error = {"kind": "crash", "message": why, "at_ns": 0, "pid": None, "task": None, "cpu": None}
-    return Outcome({"status": "failed", "error": error, "digest": ""}, started_at=timestamp())
