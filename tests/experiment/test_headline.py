@@ -77,6 +77,16 @@ def test_times_are_equal_by_their_intervals_or_a_percent(run_of, times, equal):
     assert (told(records) is not None) == equal
 
 
+def test_times_are_not_equal_where_seed_by_seed_one_is_faster(run_of):
+    records = [run_of(p, s, seed) for p, all_s in {"a": [1, 1.1, 1.2], "b": [1.1, 1.2, 1.3]}.items()
+               for seed, s in enumerate(all_s)]  # fmt: skip
+    [cell] = study_of(records).panels[0].cells
+    [(policy, contrast)] = cell.comparisons.items()
+    paired = dataclasses.replace(contrast, verdict="slower")
+    assert equal_times(cell)
+    assert not equal_times(dataclasses.replace(cell, comparisons={policy: paired}))
+
+
 def test_intervals_overlap_if_one_value_lies_in_all():
     near, far = estimate([1.0, 1.1, 1.2]), estimate([5.0, 5.1, 5.2])
     assert overlap([near, near]) and not overlap([near, near, far])

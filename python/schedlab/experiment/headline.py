@@ -15,9 +15,11 @@ from schedlab.statistics.estimates import THRESHOLD, Estimate
 
 def equal_times(cell: ScenarioRuns) -> bool:
     """Whether nothing in the times of a cell tells policies apart; False for fewer than two. Every
-    two of them differ by less than their intervals, or by less than what is worth a word."""
+    two of them differ by less than their intervals, or by less than what is worth a word, and no
+    comparison, which may be seed by seed, calls one faster."""
     makespans = list(cell.makespan.values())
-    if len(makespans) < 2:
+    told = {compared.verdict for compared in cell.comparisons.values()}
+    if len(makespans) < 2 or told & {"faster", "slower"}:
         return False
     return are_equal([makespan.mean for makespan in makespans]) or overlap(makespans)
 
