@@ -285,13 +285,15 @@ def test_a_policy_schedules_every_workload_to_its_end(kernel, nr_cpus, policy):
     assert hackbench[0]["messages"] == 400 * loops_of(nr_cpus, policy)
     assert min(task["run_ns"] for task in counter[0]["tasks"][1:]) >= 50_000_000
     assert lat_ctx[0]["messages"] == 2 * 300
-    # A stall of this machine is charged to whoever runs there: one of a tenth of the play makes
-    # its clock wrong. Where instructions are counted, none does.
+    # A stall is charged to whoever runs there: one of this machine, whose tenth of a play makes its
+    # clock wrong, or, where instructions are counted, of the second CPU, which QEMU leaves without
+    # an instruction, and so without a tick, for up to half a second (spare_cpu.rs). Wrong sums
+    # would come again, in another play.
     wrong = list(wrong_times(nice, nr_cpus, policy))
-    if wrong and (kernel, nr_cpus) == BOOTS[-1]:
-        again = stints(
-            needed(kernel), nr_cpus, [policy], lambda policy: [nice_of(nr_cpus, policy)], True
-        )
+    if wrong:
+        name, parameters = nice_of(nr_cpus, policy)
+        longer = (name, parameters | {"length": "3s"})
+        again = stints(needed(kernel), nr_cpus, [policy], lambda _policy: [longer], True)
         [nice] = again[policy].plays
         print(f"at first: {wrong}")
         wrong = list(wrong_times(nice, nr_cpus, policy))
