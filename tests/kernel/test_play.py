@@ -581,6 +581,7 @@ def machines_in(ancestor):
 
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_who_waits_for_a_machine_is_told_how_far_it_is(monkeypatch, capfd, is_terminal):
+    monkeypatch.setenv("TERM", "xterm")  # no line is redrawn on one of type dumb
     monkeypatch.setattr(sys, "stderr", shown.Stream(sys.stderr))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal, raising=False)
     with Progress(0, "") as progress:

@@ -82,6 +82,8 @@ def print_study(answer: Answer) -> None:
         rows = {"": [row for of_panel in rows.values() for row in of_panel]}
     if rows:
         _print_by_policy(study.policies, wide, rows)
+    elif sets:
+        print_data()
     if clearing := clearing_of(definition, study):
         tables.print_text(clearing.text)
     records = [*study.completed, *study.incomplete]
