@@ -77,6 +77,8 @@ const volatile u64 wake_affine = 1;
 const volatile u64 newidle = 1;
 /* An idle CPU tries to pull a task once in this time; ns, 0 is never. */
 const volatile u64 idle_balance_ns = 4 * NSEC_PER_MSEC;
+/* 1: an idle CPU does not try before it would have as a busy one (2.6.23: 1; 2.6.22: 0). */
+const volatile u64 idle_waits_as_busy = 1;
 /* A busy CPU balances this many times less often than an interval of 1 to 4 ms; 0 is never. */
 const volatile u64 busy_factor = 64;
 /* Balance only if the other CPU's load is this many percent of ours. */
@@ -670,11 +672,12 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_2007_init)
 	scaled_granularity_ns = min(min_granularity_ns * factor, GRANULARITY_MAX_NS);
 	scaled_wakeup_ns = wakeup_granularity_ns * factor;
 	limit_ns = min(runtime_limit_ns * factor, GRANULARITY_MAX_NS);
+	idle_keeps_turn = idle_waits_as_busy;
 	shortest_interval_ns = BALANCE_MIN_NS;
 	longest_interval_ns = BALANCE_MAX_NS;
 	bpf_for(cpu, 0, nr_cpus) {
 		queue_of(cpu)->fair_clock_ns = FAIR_CLOCK_START;
-		queue_of(cpu)->base.interval_ns = shortest_interval_ns;
+		queue_of(cpu)->base.interval_ns = longest_interval_ns;
 		error = scx_bpf_create_dsq(cpu, -1);
 		if (error)
 			return error;

@@ -543,7 +543,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(rfs_init)
 		if (!q)
 			return -ENOENT;
 		q->average.zero = TIME_START;
-		q->base.interval_ns = shortest_interval_ns;
+		q->base.interval_ns = longest_interval_ns;
 		error = scx_bpf_create_dsq(cpu, -1);
 		if (error)
 			return error;

@@ -158,7 +158,8 @@ fn jobs_on_two_cpus_lose_half_a_slice_if_an_idle_cpu_pulls() {
     }
 }
 
-/// From a model of a rotation each 128 ms; nothing is said there of more than 5 jobs of 150 ms.
+/// From a model of a rotation each 128 ms; nothing is said there of more than 5 jobs of 150 ms. The
+/// first rotation is after 256 ms, by which jobs that share a CPU until then are 128 ms behind.
 #[test]
 fn jobs_on_two_cpus_that_rotate_end_near_the_ideal_time() {
     let rotation = [("newidle", 1), ("busy_factor", 64)];
@@ -167,7 +168,8 @@ fn jobs_on_two_cpus_that_rotate_end_near_the_ideal_time() {
         assert!((got.1 - expected).abs() < 0.015, "{} for {expected}", got.1);
     }
     for (nr, (_, part)) in (1..).zip(excess(3 * S, &rotation)) {
-        assert!((0.0..0.01).contains(&part), "{nr} of 3 s: {part}");
+        let late = 128.0 / 3000.0 / (f64::from(nr) / 2.0).max(1.0);
+        assert!((0.0..0.01 + late).contains(&part), "{nr} of 3 s: {part}");
     }
 }
 

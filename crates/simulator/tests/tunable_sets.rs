@@ -288,10 +288,11 @@ fn in_6_1_the_odd_one_of_three_hogs_on_two_cpus_rotates_at_every_second_balance(
     assert!((faster / rate / 2.0 - 1.0).abs() < 0.05, "{faster} instead of {rate}");
 }
 
+/// A CPU begins with the longest interval, and has the shortest one after an attempt that failed.
 #[test]
 fn the_first_odd_task_moves_at_the_second_balance_in_6_1_and_at_the_first_by_the_older_rule() {
     let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0)]);
-    for (rule, expected_ms) in [(1, 32..36), (2, 64..68)] {
+    for (rule, expected_ms) in [(1, 64..68), (2, 96..100)] {
         let result = changed("cfs@6.1", ("odd_task_moves", rule), 2, &workload);
         let moved_at_ns = ["a", "b", "c"].map(|name| {
             let stays = stays(&result, name);

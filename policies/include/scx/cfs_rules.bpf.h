@@ -336,11 +336,12 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 	scaled_granularity_ns = min(min_granularity_ns * factor, latency_max_ns);
 	scaled_wakeup_ns = wakeup_granularity_ns * factor;
 	nr_latency = latency_ns / min_granularity_ns;
+	idle_keeps_turn = idle_waits_as_busy;
 	shortest_interval_ns = balance_min_ns * (balance_per_cpu ? nr_cpus : 1);
 	longest_interval_ns = balance_max_ns * (balance_per_cpu ? nr_cpus : 1);
 	bpf_for(cpu, 0, nr_cpus) {
 		queue_of(cpu)->min_vruntime = VRUNTIME_START;
-		queue_of(cpu)->base.interval_ns = shortest_interval_ns;
+		queue_of(cpu)->base.interval_ns = longest_interval_ns;
 		error = timeline_create(cpu);
 		if (error)
 			return error;

@@ -38,6 +38,7 @@ struct cpu_queue {
 	enum balance_reason reason; /* why its CPU is to balance when it dispatches next */
 	u64 balanced_at_ns;
 	u64 interval_ns; /* until it is to balance again, before busy_factor */
+	u64 turn_ns;     /* when that is, as it found at a tick while it was busy */
 	u64 nr_failed;   /* attempts in a row that found something to pull, and moved nothing */
 	u64 pull_load;   /* what a pull has yet to move; here, as the verifier need not follow it */
 };
@@ -52,9 +53,12 @@ struct busiest {
 
 static u32 nr_cpus;
 static u64 tick_ns;
-/* Bounds of interval_ns, set by the policy's init. Volatile, since of a variable that is only ever
+/* Bounds of interval_ns, set by the policy's init, which begins with the longest: a CPU that has
+ * idled doubled its own as often as it could. Volatile, since of a variable that is only ever
  * given one constant clang keeps a bit, and a kernel refuses a variable that is not of its size. */
 static volatile u64 shortest_interval_ns, longest_interval_ns;
+/* Whether a CPU that goes idle keeps the turn that it had as a busy one, likewise. */
+static volatile bool idle_keeps_turn;
 
 /* ---- what the policy defines --------------------------------------------------------------- */
 
@@ -249,7 +253,7 @@ static void let_idle_cpus_balance(u64 nr_waiting, u64 idle_balance_ns, u64 now)
 
 		if (!nr_waiting)
 			break;
-		if (!other || other->nr_running ||
+		if (!other || other->nr_running || (idle_keeps_turn && now < other->turn_ns) ||
 		    !has_passed(other->balanced_at_ns, idle_balance_ns, now) || !cpu_is_online(cpu))
 			continue;
 		other->reason = BALANCE_IDLE;
@@ -259,14 +263,25 @@ static void let_idle_cpus_balance(u64 nr_waiting, u64 idle_balance_ns, u64 now)
 }
 
 /* What a tick does after the policy has looked whether it ends p's turn. A busy CPU balances
- * `busy_factor` times less often than its interval says; 0 of either number is never. */
+ * `busy_factor` times less often than its interval says; 0 of either number is never. A CPU that
+ * goes idle was to give up its turn as a busy one and look much sooner. From Linux 2.6.23 on it did
+ * so only if that turn had passed anyway (idle_balance, rq->next_balance), until busy CPUs made idle
+ * ones look (2.6.37, nohz_balancer_kick). */
 static void balance_at_tick(struct cpu_queue *q, struct task_struct *p, u64 idle_balance_ns,
 			    u64 busy_factor, u64 now)
 {
+	u64 interval_ns;
+	bool is_due;
+
 	if (q->nr_running > 1 && idle_balance_ns)
 		let_idle_cpus_balance(q->nr_running - 1, idle_balance_ns, now);
-	if (busy_factor && nr_cpus > 1 &&
-	    has_passed(q->balanced_at_ns, q->interval_ns * busy_factor, now)) {
+	if (!busy_factor || nr_cpus == 1)
+		return;
+	interval_ns = q->interval_ns * busy_factor;
+	is_due = has_passed(q->balanced_at_ns, interval_ns, now);
+	if (now >= q->turn_ns)
+		q->turn_ns = (is_due ? now : q->balanced_at_ns) + interval_ns;
+	if (is_due) {
 		q->reason = BALANCE_BUSY;
 		scx_bpf_task_set_slice(p, 0);
 	}

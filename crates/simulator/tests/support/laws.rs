@@ -190,10 +190,12 @@ pub fn assert_jobs_on_two_cpus_take(policy: &str, hz: u32, short: [f64; 9], tole
     }
 }
 
-/// A newly idle CPU that pulls leaves no CPU idle beside waiting jobs.
+/// A newly idle CPU that pulls leaves no CPU idle beside waiting jobs. One is idle at the end: busy
+/// CPUs balance after 256 ms first, and jobs that shared a CPU until then are 128 ms behind.
 pub fn assert_a_newly_idle_cpu_pulls(policy: &str, tunables: &[(&str, i64)]) {
     for nr_jobs in 1..=9 {
         let (ideal_ns, lost_ns) = ideal_and_lost_ns(policy, 1000, (nr_jobs, 3 * S), tunables);
-        assert!(100 * lost_ns < ideal_ns, "{nr_jobs} jobs: {lost_ns} more than {ideal_ns} ns");
+        let most_ns = ideal_ns / 100 + 128 * MS;
+        assert!(lost_ns < most_ns, "{nr_jobs} jobs: {lost_ns} more than {ideal_ns} ns");
     }
 }
