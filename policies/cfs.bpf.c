@@ -4,8 +4,8 @@
  * Each CPU has a queue in order of vruntime: CPU time x 1024 / weight. The first task runs for
  * period x its weight / all weights; one that wakes up at least wakeup_granularity_ns behind
  * the running task preempts it. A wake-up or a fork chooses a CPU by load; after that only the
- * load balancer moves tasks. The defaults are Linux 2.6.31; cfs.sets.toml has the values of other
- * releases from 2.6.24 to 6.1, and says of each what it lacks.
+ * load balancer moves tasks. The defaults are Linux 2.6.31, but for idle_waits_as_busy;
+ * cfs.sets.toml has the values of releases from 2.6.24 to 6.1, and says of each what it lacks.
  *
  * All rules and tunables are in scx/cfs_rules.bpf.h and the headers that it names, since other
  * policies keep CFS's waiting tasks in other structures. Here each CPU's are a dispatch queue.

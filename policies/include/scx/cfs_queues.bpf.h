@@ -65,8 +65,8 @@ const volatile u64 idle_sibling = 0;
 const volatile u64 newidle = 0;
 /* An idle CPU tries to pull a task once in this time; ns, 0 is never. */
 const volatile u64 idle_balance_ns = 4 * NSEC_PER_MSEC;
-/* 1: an idle CPU does not try before it would have as a busy one (2.6.23 to 2.6.36). */
-const volatile u64 idle_waits_as_busy = 1;
+/* 1: an idle CPU does not try before it would have as a busy one (2.6.23 to 2.6.36); 0: it does. */
+const volatile u64 idle_waits_as_busy = 0;
 /* Shortest interval between two balancing attempts of a busy CPU, before busy_factor; ns. */
 const volatile u64 balance_min_ns = 1 * NSEC_PER_MSEC;
 /* Longest interval between two balancing attempts of a busy CPU, before busy_factor; ns. */

@@ -264,9 +264,9 @@ static void let_idle_cpus_balance(u64 nr_waiting, u64 idle_balance_ns, u64 now)
 
 /* What a tick does after the policy has looked whether it ends p's turn. A busy CPU balances
  * `busy_factor` times less often than its interval says; 0 of either number is never. A CPU that
- * goes idle was to give up its turn as a busy one and look much sooner. From Linux 2.6.23 on it did
- * so only if that turn had passed anyway (idle_balance, rq->next_balance), until busy CPUs made idle
- * ones look (2.6.37, nohz_balancer_kick). */
+ * goes idle was to give up its turn as a busy one and look much sooner. From Linux 2.6.23 on it
+ * did so only if that turn had passed anyway (idle_balance, rq->next_balance), until busy CPUs made
+ * idle ones look (2.6.37, nohz_balancer_kick). */
 static void balance_at_tick(struct cpu_queue *q, struct task_struct *p, u64 idle_balance_ns,
 			    u64 busy_factor, u64 now)
 {
