@@ -331,7 +331,7 @@ static bool preempts(struct eevdf_queue *q, const struct task_struct *p, const s
 	if (!is_eligible(&average, t->vruntime))
 		return false;
 	if (is_eligible(&average, running.vruntime) &&
-	    (is_protected(&running) || !vtime_before(t->deadline, running.deadline)))
+	    (is_protected(&running) || vtime_before(running.deadline, t->deadline)))
 		return false;
 	return !another_is_due(t->cpu, &average, t->deadline);
 }
