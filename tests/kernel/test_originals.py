@@ -127,13 +127,25 @@ def test_an_unknown_scenario_is_refused():
 # ---- the real kernels ---------------------------------------------------------------------------
 
 
-def test_cfs_does_what_linux_6_1_does():
-    needed("6.1")
+@pytest.mark.parametrize(
+    ("policy", "original", "scenario"),
+    [("cfs@6.1", "6.1", "chain"), ("eevdf", "6.18", "preemption")],
+)
+def test_a_policy_does_what_the_kernels_own_scheduler_does(policy, original, scenario):
+    needed(original)
     needed("6.18")
-    [found] = originals.judge("cfs@6.1", originals.scenarios(["chain"]), None, lambda _: None)
+    wanted = originals.scenarios([scenario])
+    [found] = originals.judge(policy, wanted, original, lambda _: None)
     in_kernel, simulated = found.beside
     assert (in_kernel.kernel, simulated.kernel) == ("6.18", None)
     assert [beside.likeness.verdict for beside in found.beside] == [SAME, SAME]
     assert in_kernel.first.agrees
-    assert found.kernel.scheduler == "cfs"
-    assert json.loads(json.dumps(found.as_json()))["original"]["kernel"] == "6.1"
+    assert found.kernel.scheduler == policy.partition("@")[0]
+    assert json.loads(json.dumps(found.as_json()))["original"]["kernel"] == original
+
+
+def test_a_kernel_whose_requests_end_where_they_end_is_not_the_same():
+    needed("7.3")
+    wanted = originals.scenarios(["two_hogs"])
+    [found] = originals.judge("eevdf", wanted, "7.3", lambda _: None)
+    assert [one.likeness.differing for one in found.beside] == [("switches",), ("switches",)]

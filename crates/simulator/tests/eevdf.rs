@@ -198,6 +198,15 @@ fn lag_survives_a_nap() {
 }
 
 #[test]
+fn who_naps_while_it_owes_time_was_never_away() {
+    // As above, in naps too short for its debt to be picked: it goes on where it was.
+    let napper = task("napper", 0, forever(&[run(3 * MS), sleep(20 * US)]));
+    let workload = together(vec![hog("a", 0), hog("b", 0), napper]);
+    let got = share(&outcome("eevdf", &machine(1, 250), &workload, 20 * S, &[]), "napper");
+    assert!((got - 1.0 / 3.0).abs() < 0.005, "{got}");
+}
+
+#[test]
 fn debt_fades_while_a_task_sleeps_if_dequeueing_is_delayed() {
     // Runs for 3 ms, a tick being 4 ms: it is far beyond its 0.7 ms request when it sleeps.
     let debtor = task("debtor", 0, forever(&[run(3 * MS), sleep(40 * MS)]));
