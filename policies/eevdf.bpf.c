@@ -15,9 +15,8 @@
  *  1. The queue is in order of deadline and is walked up to the first eligible task. Linux's tree
  *     also knows the least vruntime below each node and needs O(log n) steps; a walk costs a step
  *     for each task that has an earlier deadline and is not eligible.
- *  2. Delayed dequeue: sched_ext has no place for a sleeping task in a queue. Its negative lag
- *     fades by as much as V moves on while it sleeps, and is forgotten once the queue was empty;
- *     but it does not hold V back meanwhile. Until it has faded the task wakes on its old CPU.
+ *  2. Delayed dequeue: sched_ext has no place for a sleeping task in a queue, so the policy keeps
+ *     those that owe time beside it, SLEEPERS_MAX on each CPU; any more leave at once.
  *  3. Every request is base_slice_ns: sched_ext hides sched_attr.sched_runtime. PREEMPT_SHORT,
  *     which compares requests, therefore never applies.
  *  4. Wake-ups, synchronous ones too, look for an idle CPU as sched_ext's default does for others,
@@ -46,7 +45,7 @@ const volatile u64 base_slice_ns = 700 * NSEC_PER_USEC;
 const volatile u64 place_lag = 1;
 /* 1: a picked task keeps the CPU until its request is used up, as long as it is eligible. */
 const volatile u64 run_to_parity = 1;
-/* 1: the debt of a task that owes time fades while it sleeps (6.12); 0: it stays (6.6). */
+/* 1: a sleeper that owes time counts in V until it would be picked (6.12); 0: it leaves (6.6). */
 const volatile u64 delay_dequeue = 1;
 /* 1: a CPU that runs out of tasks pulls one at once. */
 const volatile u64 newidle = 1;
@@ -66,23 +65,22 @@ const volatile u64 cache_nice_tries = 1;
 #define SCALE_CPUS_MAX 8
 #define IDLE_WEIGHT 3
 #define FAILED_MAX 16               /* a weight shifted by more is 0 anyhow */
+#define SLEEPERS_MAX 32             /* a power of two */
 #define VRUNTIME_START (1ULL << 40) /* away from 0, so that subtracting lag never wraps */
 
 struct eevdf_task {
 	u64 vruntime; /* while runnable; stale while the task runs */
 	u64 deadline;
 	u64 weight;
-	s64 lag;               /* while not runnable */
-	u64 request_left;      /* deadline - vruntime, if keeps_request */
-	u64 asleep_average;    /* V when the task went to sleep, if is_delayed */
-	u64 asleep_nr_drained; /* and how often the queue had been empty by then */
+	s64 lag;          /* while not runnable */
+	u64 request_left; /* deadline - vruntime, if keeps_request */
 	u64 stopped_at_ns;
 	u32 cpu; /* whose queue's sums include it */
 	bool is_runnable;
 	bool is_counted; /* in that queue's sums */
 	bool is_new;
 	bool is_put_back; /* neither new nor woken: its affinity or nice value was changed */
-	bool is_delayed;
+	bool is_delayed;  /* it fell asleep as a sleeper of its queue, and may have left since */
 	bool keeps_request;
 };
 
@@ -104,15 +102,35 @@ struct running_task {
 	bool exists;
 };
 
-/* One CPU. `lock` is for `average`, `running` and the two counters, nr_running and nr_drained; the
- * rest is the CPU's own. */
+/* A task that sleeps and owes time: it counts in V, and leaves when it would be picked. */
+struct sleeper {
+	u64 vruntime;
+	u64 deadline;
+	u64 weight;
+	s32 pid;
+};
+
+/* What a pick knows of a CPU. */
+struct view {
+	struct running_task running;
+	struct average average;
+	u64 sleeper_deadline; /* of the first sleeper that is eligible, if has_sleeper */
+	bool has_sleeper;
+	bool prev_is_eligible;
+};
+
+/* One CPU. `lock` is for `average`, `running`, the sleepers and nr_running; the rest is the CPU's
+ * own. */
 struct eevdf_queue {
 	struct bpf_spin_lock lock;
 	bool is_request_over; /* the running task's, as found out by the task that woke up last */
 	struct cpu_queue base;
 	struct average average; /* V, of vruntimes; tells who is eligible */
 	struct running_task running;
-	u64 nr_drained; /* how often it became empty */
+	struct sleeper sleepers[SLEEPERS_MAX];
+	u32 nr_sleepers;
+	u32 found; /* one of them; here, as the verifier need not follow it */
+	struct view view;
 };
 
 struct {
@@ -164,8 +182,12 @@ static void count_out(struct eevdf_queue *q, struct eevdf_task *t)
 	average_remove(&q->average, t->vruntime, t->weight);
 	q->base.nr_running--;
 	t->is_counted = false;
-	if (!q->base.nr_running)
-		q->nr_drained++;
+}
+
+/* Linux counts sleepers that have not left as running, but for balancing. */
+static u64 nr_queued(const struct eevdf_queue *q)
+{
+	return q->base.nr_running + q->nr_sleepers;
 }
 
 /* Lets the running task's vruntime pass; whether that used up its request and began another. */
@@ -224,28 +246,103 @@ static void displace(struct eevdf_queue *q, struct eevdf_task *t)
 	count_out(q, t);
 }
 
-/* ---- becoming runnable --------------------------------------------------------------------- */
+/* ---- sleepers that owe time (6.12 dequeue_entity, requeue_delayed_entity); q->lock is held --- */
 
-/* Lets V, as it moved on while a task slept with negative lag, pay for that lag. */
-static void fade_lag(struct eevdf_task *t)
+/* Lets a task that falls asleep stay; whether it may. Who is owed time, or ends, does not. */
+static bool keep_sleeper(struct eevdf_queue *q, const struct task_struct *p, struct eevdf_task *t)
 {
-	struct eevdf_queue *q = queue_of(t->cpu);
-	u64 average;
-	s64 lag;
+	struct sleeper *s = &q->sleepers[q->nr_sleepers & (SLEEPERS_MAX - 1)];
 
-	if (!q || !t->is_delayed)
-		return;
-	bpf_spin_lock(&q->lock);
-	average = average_of(&q->average);
-	bpf_spin_unlock(&q->lock);
-	lag = t->lag + (s64)(average - t->asleep_average);
-	t->asleep_average = average;
-	if (lag >= 0 || q->nr_drained != t->asleep_nr_drained) {
-		lag = 0;
-		t->is_delayed = false;
-	}
-	t->lag = lag;
+	if (!delay_dequeue || q->nr_sleepers >= SLEEPERS_MAX || (p->flags & PF_EXITING) ||
+	    is_eligible(&q->average, t->vruntime))
+		return false;
+	s->vruntime = t->vruntime;
+	s->deadline = t->deadline;
+	s->weight = t->weight;
+	s->pid = p->pid;
+	q->nr_sleepers++;
+	q->base.nr_running--;
+	t->is_counted = false;
+	t->is_delayed = true;
+	return true;
 }
+
+/* The sleeper `found` counts no more. */
+static void forget_sleeper(struct eevdf_queue *q)
+{
+	struct sleeper *s = &q->sleepers[q->found & (SLEEPERS_MAX - 1)];
+
+	average_remove(&q->average, s->vruntime, s->weight);
+	q->nr_sleepers--;
+	*s = q->sleepers[q->nr_sleepers & (SLEEPERS_MAX - 1)];
+}
+
+/* Whether a task is still among the sleepers; it is then `found`. */
+static bool find_sleeper(struct eevdf_queue *q, s32 pid)
+{
+	u32 at;
+
+	for (at = 0; at < SLEEPERS_MAX && at < q->nr_sleepers; at++) {
+		if (q->sleepers[at].pid == pid) {
+			q->found = at;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Of the sleepers that are eligible by now, `found` is the one with the earliest deadline. */
+static bool find_first_sleeper(struct eevdf_queue *q)
+{
+	bool is_found = false;
+	u64 deadline = 0;
+	u32 at;
+
+	for (at = 0; at < SLEEPERS_MAX && at < q->nr_sleepers; at++) {
+		struct sleeper *s = &q->sleepers[at];
+
+		if (!is_eligible(&q->average, s->vruntime) ||
+		    (is_found && !vtime_before(s->deadline, deadline)))
+			continue;
+		q->found = at;
+		deadline = s->deadline;
+		is_found = true;
+	}
+	return is_found;
+}
+
+/* Takes a task off its queue's sleepers, with the lag that it has. One that has left before was
+ * about to be picked, and owed nothing more. */
+static void take_sleeper(struct eevdf_queue *q, const struct task_struct *p, struct eevdf_task *t)
+{
+	struct sleeper *s;
+
+	t->is_delayed = false;
+	t->lag = 0;
+	if (!find_sleeper(q, p->pid))
+		return;
+	s = &q->sleepers[q->found & (SLEEPERS_MAX - 1)];
+	t->vruntime = s->vruntime;
+	t->deadline = s->deadline;
+	t->lag = min(lag_of(q, t), (s64)0);
+	forget_sleeper(q);
+}
+
+/* Places a task that wakes up. One that is still among the sleepers was never away: it goes on
+ * with its request where it was, unless it has come to be owed time. */
+static void place_waking(struct eevdf_queue *q, const struct task_struct *p, struct eevdf_task *t)
+{
+	if (t->is_delayed) {
+		take_sleeper(q, p, t);
+		if (t->lag < 0) {
+			count_in(q, t);
+			return;
+		}
+	}
+	place(q, t);
+}
+
+/* ---- becoming runnable --------------------------------------------------------------------- */
 
 /* Takes a waiting task's lag and request from one queue to another. One that waits may at the same
  * time be taken off by whoever changes its affinity: is_runnable and is_counted tell each other. */
@@ -264,6 +361,18 @@ static void change_queue(struct eevdf_queue *from, struct eevdf_queue *to, struc
 	t->cpu = cpu;
 }
 
+/* A sleeper is not going to wake up where it fell asleep. */
+static void leave_sleepers(struct task_struct *p, struct eevdf_task *t)
+{
+	struct eevdf_queue *q = queue_of(t->cpu);
+
+	if (!q)
+		return;
+	bpf_spin_lock(&q->lock);
+	take_sleeper(q, p, t);
+	bpf_spin_unlock(&q->lock);
+}
+
 void BPF_STRUCT_OPS(eevdf_runnable, struct task_struct *p, u64 enq_flags)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
@@ -273,16 +382,14 @@ void BPF_STRUCT_OPS(eevdf_runnable, struct task_struct *p, u64 enq_flags)
 
 	if (!t || !q)
 		return;
-	fade_lag(t);
-	/* One that still owes time was never really away: it goes on with its request. */
-	t->keeps_request |= t->is_delayed;
-	t->is_delayed = false;
+	if (t->is_delayed && t->cpu != cpu)
+		leave_sleepers(p, t);
 	t->is_runnable = true;
 	t->is_put_back = !t->is_new && !(enq_flags & SCX_ENQ_WAKEUP);
 	t->cpu = cpu;
 	bpf_spin_lock(&q->lock);
-	q->is_request_over = charge(q, now) && q->base.nr_running > 1;
-	place(q, t);
+	q->is_request_over = charge(q, now) && nr_queued(q) > 1;
+	place_waking(q, p, t);
 	bpf_spin_unlock(&q->lock);
 }
 
@@ -302,6 +409,21 @@ static bool another_is_due(u32 cpu, const struct average *average, u64 deadline)
 			return true;
 	}
 	return false;
+}
+
+/* The same of a sleeper. Not static: a kernel's verifier then goes through it once. */
+__noinline bool sleeper_is_due(u32 cpu, u64 deadline)
+{
+	struct eevdf_queue *q = queue_of(cpu);
+	bool is_due;
+
+	if (!q)
+		return false;
+	bpf_spin_lock(&q->lock);
+	is_due = find_first_sleeper(q) &&
+		 !vtime_before(deadline, q->sleepers[q->found & (SLEEPERS_MAX - 1)].deadline);
+	bpf_spin_unlock(&q->lock);
+	return is_due;
 }
 
 /* A task that goes on after its request, because it was still the best, is protected no more. */
@@ -331,9 +453,10 @@ static bool preempts(struct eevdf_queue *q, const struct task_struct *p, const s
 	if (!is_eligible(&average, t->vruntime))
 		return false;
 	if (is_eligible(&average, running.vruntime) &&
-	    (is_protected(&running) || !vtime_before(t->deadline, running.deadline)))
+	    (is_protected(&running) || vtime_before(running.deadline, t->deadline)))
 		return false;
-	return !another_is_due(t->cpu, &average, t->deadline);
+	return !sleeper_is_due(t->cpu, t->deadline) &&
+	       !another_is_due(t->cpu, &average, t->deadline);
 }
 
 void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
@@ -377,16 +500,27 @@ static s32 least_loaded_cpu(struct task_struct *p, s32 cpu)
 	return cpu;
 }
 
+static bool is_sleeper(const struct task_struct *p, const struct eevdf_task *t)
+{
+	struct eevdf_queue *q = queue_of(t->cpu);
+	bool is_found;
+
+	if (!q || !t->is_delayed)
+		return false;
+	bpf_spin_lock(&q->lock);
+	is_found = find_sleeper(q, p->pid);
+	bpf_spin_unlock(&q->lock);
+	return is_found;
+}
+
 s32 BPF_STRUCT_OPS(eevdf_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	struct eevdf_task *t = task_of(p);
 	bool is_idle = false;
 	s32 cpu;
 
-	if (!t)
-		return prev_cpu;
-	fade_lag(t);
-	if (t->is_delayed)
+	/* A sleeper that has not left was never away. */
+	if (!t || is_sleeper(p, t))
 		return prev_cpu;
 	/* sched_ext would leave a task that is woken synchronously to its waker's CPU though others
 	 * are idle, where both wait for each other unless the waker sleeps at once. Linux's
@@ -468,33 +602,75 @@ static void pull(u32 busiest, u32 here, enum balance_reason reason, u64 now)
 
 /* ---- picking the next task ----------------------------------------------------------------- */
 
+static void look(struct eevdf_queue *q, bool has_prev)
+{
+	struct view *view = &q->view;
+
+	bpf_spin_lock(&q->lock);
+	view->running = q->running;
+	view->average = q->average;
+	view->has_sleeper = find_first_sleeper(q);
+	view->sleeper_deadline = q->sleepers[q->found & (SLEEPERS_MAX - 1)].deadline;
+	bpf_spin_unlock(&q->lock);
+	view->prev_is_eligible = has_prev && is_eligible(&view->average, view->running.vruntime);
+}
+
+/* Whether the running task goes on, or a waiting one runs, before any sleeper. */
+static bool sleeper_waits(u32 cpu, const struct view *view)
+{
+	const struct running_task *r = &view->running;
+
+	if (!view->has_sleeper || (view->prev_is_eligible && is_protected(r)))
+		return true;
+	if (view->prev_is_eligible && vtime_before(r->deadline, view->sleeper_deadline))
+		return true;
+	return another_is_due(cpu, &view->average, view->sleeper_deadline);
+}
+
+/* Fills in the view, and lets those sleepers leave that would be picked now, one after the other:
+ * each moves V. Not static, as sleeper_is_due; whether there is such a queue. */
+__noinline bool look_past_sleepers(u32 cpu, bool has_prev)
+{
+	struct eevdf_queue *q = queue_of(cpu);
+	u32 nr;
+
+	if (!q)
+		return false;
+	look(q, has_prev);
+	bpf_for(nr, 0, SLEEPERS_MAX) {
+		if (sleeper_waits(cpu, &q->view))
+			break;
+		bpf_spin_lock(&q->lock);
+		if (find_first_sleeper(q))
+			forget_sleeper(q);
+		bpf_spin_unlock(&q->lock);
+		look(q, has_prev);
+	}
+	return true;
+}
+
 /* Runs the eligible task with the earliest deadline; whether there was one. */
 static bool pick(u32 cpu, struct task_struct *prev)
 {
 	struct eevdf_queue *q = queue_of(cpu);
-	struct running_task running;
-	struct average average;
-	bool prev_is_eligible;
 	struct task_struct *p;
+	struct view *view;
 
-	if (!q)
+	if (!q || !look_past_sleepers(cpu, prev))
 		return false;
-	bpf_spin_lock(&q->lock);
-	running = q->running;
-	average = q->average;
-	bpf_spin_unlock(&q->lock);
-	prev_is_eligible = prev && is_eligible(&average, running.vruntime);
-	if (prev_is_eligible && is_protected(&running)) {
+	view = &q->view;
+	if (prev && view->prev_is_eligible && is_protected(&view->running)) {
 		go_on(prev);
 		return true;
 	}
 	bpf_for_each(scx_dsq, p, cpu, 0) {
 		struct eevdf_task *t = task_of(p);
 
-		if (!t || !is_eligible(&average, t->vruntime) ||
+		if (!t || !is_eligible(&view->average, t->vruntime) ||
 		    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			continue;
-		if (prev_is_eligible && vtime_before(running.deadline, p->scx.dsq_vtime))
+		if (view->prev_is_eligible &&
+		    vtime_before(view->running.deadline, p->scx.dsq_vtime))
 			break;
 		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0))
 			return true;
@@ -576,15 +752,10 @@ void BPF_STRUCT_OPS(eevdf_quiescent, struct task_struct *p, u64 deq_flags)
 		return;
 	bpf_spin_lock(&q->lock);
 	t->is_runnable = false;
-	if (t->is_counted)
+	if (t->is_counted && (!(deq_flags & SCX_DEQ_SLEEP) || !keep_sleeper(q, p, t)))
 		displace(q, t);
-	t->asleep_average = average_of(&q->average);
-	t->asleep_nr_drained = q->nr_drained;
 	bpf_spin_unlock(&q->lock);
-	if (deq_flags & SCX_DEQ_SLEEP)
-		t->is_delayed = delay_dequeue && t->lag < 0;
-	else
-		t->keeps_request = true;
+	t->keeps_request = !(deq_flags & SCX_DEQ_SLEEP);
 }
 
 void BPF_STRUCT_OPS(eevdf_tick, struct task_struct *p)
@@ -598,7 +769,7 @@ void BPF_STRUCT_OPS(eevdf_tick, struct task_struct *p)
 	bpf_spin_lock(&q->lock);
 	is_request_over = charge(q, now);
 	bpf_spin_unlock(&q->lock);
-	if (q->base.nr_running > 1 && is_request_over)
+	if (nr_queued(q) > 1 && is_request_over)
 		end_turn(&q->base, p);
 	balance_at_tick(&q->base, p, idle_balance_ns, busy_factor, now);
 }
@@ -610,7 +781,7 @@ bool BPF_STRUCT_OPS(eevdf_yield, struct task_struct *from, struct task_struct *t
 	u64 now = scx_bpf_now();
 	struct running_task *r;
 
-	if (!q || q->base.nr_running == 1)
+	if (!q || nr_queued(q) == 1)
 		return false;
 	r = &q->running;
 	bpf_spin_lock(&q->lock);
@@ -653,6 +824,8 @@ void BPF_STRUCT_OPS(eevdf_set_weight, struct task_struct *p, u32 weight)
 	q = queue_of(t->cpu);
 	if (!q)
 		return;
+	if (t->is_delayed)
+		leave_sleepers(p, t);
 	if (!t->is_counted) {
 		t->lag = scaled(t->lag, t->weight, new_weight);
 		t->request_left = scaled(t->request_left, t->weight, new_weight);
@@ -685,6 +858,14 @@ s32 BPF_STRUCT_OPS(eevdf_init_task, struct task_struct *p, struct scx_init_task_
 	t->weight = weight_of(p, IDLE_WEIGHT);
 	t->is_new = true;
 	return 0;
+}
+
+void BPF_STRUCT_OPS(eevdf_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	struct eevdf_task *t = task_of(p);
+
+	if (t && t->is_delayed)
+		leave_sleepers(p, t);
 }
 
 static bool tunables_are_sound(void)
@@ -743,7 +924,8 @@ SCX_OPS_DEFINE(eevdf_ops, .select_cpu = (void *)eevdf_select_cpu, .enqueue = (vo
 	       .runnable = (void *)eevdf_runnable, .running = (void *)eevdf_running,
 	       .stopping = (void *)eevdf_stopping, .quiescent = (void *)eevdf_quiescent,
 	       .yield = (void *)eevdf_yield, .set_weight = (void *)eevdf_set_weight,
-	       .init_task = (void *)eevdf_init_task, .init = (void *)eevdf_init,
+	       .init_task = (void *)eevdf_init_task,
+	       .exit_task = (void *)eevdf_exit_task, .init = (void *)eevdf_init,
 	       .cpu_online = (void *)eevdf_cpu_online,
 	       .cpu_offline = (void *)eevdf_cpu_offline,
 	       .exit = (void *)eevdf_exit, .name = "eevdf");

@@ -149,7 +149,7 @@ SOUND = {
     "cfs_gavl": (*CALM, "sleepers"),
     "timering": CALM,
     "bfs": (*CALM, *HOGS),
-    "eevdf": ("chain", "first_runs"),
+    "eevdf": ("chain", "first_runs", "preemption"),
 }
 SHARES = "nice_shares"
 

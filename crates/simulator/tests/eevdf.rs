@@ -171,6 +171,20 @@ fn a_task_that_goes_on_after_its_request_is_protected_no_more() {
 }
 
 #[test]
+fn of_equal_deadlines_the_one_that_comes_goes_first() {
+    // A hog that is alone gets a new request when the old one is found to be over, at the latest
+    // when another task comes: both then have the same deadline, and neither has lag.
+    let waits_ns = |at_ns: u64| {
+        let late = task("late", 0, vec![sleep(at_ns), run(100 * US)].into());
+        let workload = together(vec![late, hog("hog", 0)]);
+        let result = outcome("eevdf", &costless(1, 250), &workload, 60 * MS, &[]);
+        stays(&result, "late").last().expect("it ran").0 - at_ns
+    };
+    assert!(waits_ns(30 * MS) < US, "2 ms after a tick the request of 0.7 ms is over");
+    assert!(waits_ns(28 * MS + 300 * US) > 3 * MS, "0.3 ms after it the hog is protected");
+}
+
+#[test]
 fn lag_survives_a_nap() {
     // At its naps, in the middle of a tick of 4 ms, it is mostly ahead of the others.
     let napper = task("napper", 0, forever(&[run(3 * MS), sleep(20 * US)]));
@@ -181,6 +195,15 @@ fn lag_survives_a_nap() {
     };
     assert!((got(1) - 1.0 / 3.0).abs() < 0.005, "{}", got(1));
     assert!(got(0) > 0.36, "naps that wipe out debts win time: {}", got(0));
+}
+
+#[test]
+fn who_naps_while_it_owes_time_was_never_away() {
+    // As above, in naps too short for its debt to be picked: it goes on where it was.
+    let napper = task("napper", 0, forever(&[run(3 * MS), sleep(20 * US)]));
+    let workload = together(vec![hog("a", 0), hog("b", 0), napper]);
+    let got = share(&outcome("eevdf", &machine(1, 250), &workload, 20 * S, &[]), "napper");
+    assert!((got - 1.0 / 3.0).abs() < 0.005, "{got}");
 }
 
 #[test]

@@ -152,16 +152,21 @@ def _shares(arm: Arm) -> dict[int, float]:
 # ---- in words -----------------------------------------------------------------------------------
 
 
-def story(comparison: Agreement, names: Mapping[int, str]) -> list[str]:
-    """The first decision that differs and those before it, a line each; empty if there is none."""
+def story(
+    comparison: Agreement, names: Mapping[int, str], arms: tuple[str, str] = ("simulator", "kernel")
+) -> list[str]:
+    """The first decision that differs and those before it, a line each; empty if there is none.
+    `arms` is what the simulated and the played one are called."""
     if (at := comparison.differs_at) is None:
         return []
     lines = []
+    width = max(map(len, arms))
     for shown in range(max(0, at - CONTEXT_DECISIONS), at + 1):
         mark = ">" if shown == at else " "
-        for arm, made in (("simulator", comparison.simulated), ("kernel", comparison.played)):
+        both = zip(arms, (comparison.simulated, comparison.played), strict=True)
+        for arm, made in both:
             said = _sentence(made[shown], names) if shown < len(made) else "no more decisions"
-            lines.append(f"{mark} {shown:5} {arm:9} {said}")
+            lines.append(f"{mark} {shown:5} {arm:{width}} {said}")
     return lines
 
 

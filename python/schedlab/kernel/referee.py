@@ -6,6 +6,7 @@ It plays what the simulator runs on the machine `referee`; `agreement` compares 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from schedlab import catalogue, user_file
 from schedlab.digests import attributes
@@ -72,12 +73,19 @@ def judge(
         yield ScenarioAgreement(label, path.stem, comparison, names)
 
 
-def simulated(policy: object, path: Path, tunables: Mapping[str, int]) -> dict:
-    """The result of simulating a scenario, with its timeline; tunables left out have defaults."""
+def simulated(
+    policy: object,
+    path: Path,
+    tunables: Mapping[str, int],
+    parameters: Mapping[str, str] | None = None,
+    seed: int = SEED,
+) -> dict:
+    """The result of simulating a scenario, with its timeline; tunables and parameters of the
+    workload that are left out have defaults."""
     machine = catalogue.load_machine(catalogue.find(catalogue.MACHINES, MACHINE))
-    workload = catalogue.load_workload(path, {})
+    workload = catalogue.load_workload(path, dict(parameters or {}))
     result = catalogue.native().simulate(
-        policy, machine, workload, SEED, dict(tunables), timeline=True
+        policy, machine, workload, seed, dict(tunables), timeline=True
     )
     if result["status"] == "failed":
         raise SchedlabError(f"{path.stem} fails in the simulator: {result['error']['message']}")
@@ -94,6 +102,17 @@ def arm_of(play: Mapping) -> agreement.Arm:
     return agreement.Arm(schedule["timeline"], schedule["wakeups"], exited)
 
 
+def machine_options() -> dict[str, Any]:
+    """What the referee's machine has, as `vm.start` takes it."""
+    return {
+        "deterministic": True,
+        "align_clocks": True,
+        "record_kib_per_cpu": RECORD_KIB,
+        "limits": play.LIMITS,
+        "kernel_arguments": KERNEL_ARGUMENTS,
+    }
+
+
 # ---- the kernel's arm ---------------------------------------------------------------------------
 
 
@@ -106,16 +125,7 @@ def played(
     job.spec |= {"isolated_plays": True, "time_limit_ns": PLAY_LIMIT_NS}
     for index, path in enumerate(paths):
         job.play(path, SEED, folder=f"/scenarios/{index}")
-    ran = vm.start(
-        kernel,
-        job.spec,
-        job.files,
-        deterministic=True,
-        align_clocks=True,
-        record_kib_per_cpu=RECORD_KIB,
-        limits=play.LIMITS,
-        kernel_arguments=KERNEL_ARGUMENTS,
-    ).run()
+    ran = vm.start(kernel, job.spec, job.files, **machine_options()).run()
     records = kernel_result.parse(ran.lines)
     for record in records:
         if record["record"] in ("refused", "ejected", "error"):
