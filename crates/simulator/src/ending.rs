@@ -114,7 +114,9 @@ impl Kernel<'_> {
             profiler.add(&linked.machine);
         }
         let nr_restarts = policy.nr_restarts();
-        let ending = Ending { status, failure, elapsed_ns, choices, nr_restarts, dump };
+        let policy_executed = policy.time.total();
+        let ending =
+            Ending { status, failure, elapsed_ns, choices, nr_restarts, dump, policy_executed };
         let Core { recorder, tasks, queues, cpus, .. } = self.core;
         summarize(recorder, &tasks, &cpus, &queues, ending)
     }
@@ -167,10 +169,12 @@ impl Kernel<'_> {
         const UNREGISTERED: u32 = 64;
         const ERROR: u32 = 1024;
         let spent = *self.core.cpus[self.core.here()].spent_ns();
+        let time = self.core.policy.time;
         let kind = if failed { ERROR } else { UNREGISTERED };
         self.core.call_cgroup_exits();
         self.core.call_exit(kind, 0, "end of the run", "");
         let here = self.core.here();
         self.core.cpus[here].forget_spent(spent);
+        self.core.policy.time.forget_since(time);
     }
 }

@@ -50,6 +50,7 @@ mod picking;
 mod place;
 mod placement;
 mod policy_state;
+mod policy_time;
 mod prints;
 mod profile;
 mod program;
@@ -82,7 +83,9 @@ pub use prints::{PRINTS_MAX, Show};
 pub use profile::{LineProfile, OperationProfile, Profile};
 pub use queue_record::{QueueOperation, QueueRecord};
 pub use record::{Record, RecordError};
-pub use recorder::{CpuTime, Dump, Overhead, RunResult, Status, Stay, TaskGroup, Wakeup};
+pub use recorder::{
+    CpuTime, Dump, Overhead, PolicyExecuted, RunResult, Status, Stay, TaskGroup, Wakeup,
+};
 pub use requests::RequestGroup;
 pub use task::nice_weight;
 pub use times::Distribution;
@@ -282,6 +285,6 @@ fn topology(machine: &Machine) -> policy::Topology {
 /// What the headers of other people's schedulers ask the loader to fill in; names that are not
 /// known here stay 0, as in a kernel that lacks them.
 fn enumerators(release: Option<Release>) -> impl Iterator<Item = (String, Vec<u8>)> {
-    let known = world::world(abi::MaskWidth::Usual, false, release).structures.enumerators();
+    let known = world::world(world::WorldKind::default(), release).structures.enumerators();
     known.map(|(name, value)| (format!("__{name}"), value.to_le_bytes().to_vec()))
 }

@@ -120,10 +120,11 @@ impl Core<'_> {
             }
             self.visible.give_back(linked.machine.into_memory());
         }
-        let (nr_cpus, mode) = (self.cpus.len(), self.policy.given.mode);
+        let nr_cpus = self.cpus.len();
+        let how = (self.policy.given.mode, self.policy.time.is_taken());
         let release = self.policy.given.release;
-        let world = world(self.visible.width(), self.policy.takes_cids(), release);
-        let adopted = Adopted::new(&loaded, &mut self.visible, world, release, nr_cpus, mode);
+        let world = world(self.world_kind(), release);
+        let adopted = Adopted::new(&loaded, &mut self.visible, world, release, nr_cpus, how);
         let is_there = adopted.is_ok();
         self.policy.replace(adopted.ok());
         if !is_there {

@@ -76,6 +76,9 @@ pub struct Overhead {
     pub lock: u64,
     /// Sending interrupts to other CPUs.
     pub interrupt: u64,
+    /// Executing the policy's own instructions, where they take time.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub instructions: u64,
 }
 
 impl Overhead {
@@ -89,12 +92,14 @@ impl Overhead {
             scan: spent(Spent::Scan),
             lock: spent(Spent::Lock),
             interrupt: spent(Spent::Interrupt),
+            instructions: spent(Spent::Instructions),
         }
     }
 
     /// All of it that is of the scheduler.
     pub fn scheduler(&self) -> u64 {
-        self.wakeup + self.operation + self.queue + self.scan + self.lock + self.interrupt
+        let called = self.operation + self.instructions + self.queue + self.scan + self.lock;
+        self.wakeup + called + self.interrupt
     }
 }
 
@@ -116,6 +121,17 @@ impl CpuTime {
         let waits = self.lock_wait + self.bus_wait;
         self.work + self.kernel + self.scheduler + waits + self.idle + self.offline
     }
+}
+
+/// What a policy executed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PolicyExecuted {
+    /// Instructions of its own.
+    pub instructions: u64,
+    /// Those of them that divide.
+    pub divisions: u64,
+    /// Those of them that call a function of the kernel.
+    pub calls: u64,
 }
 
 /// Tasks of one name and nice value together.
@@ -195,6 +211,9 @@ pub struct RunResult {
     pub cpu_time_ns: CpuTime,
     /// Where the kernel's part of it went.
     pub overhead_ns: Overhead,
+    /// What the policy executed in that time, if it takes time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy_executed: Option<PolicyExecuted>,
     /// Uninterrupted stays on a CPU.
     pub run_ns: Distribution,
     /// Waits of runnable tasks for a CPU.
@@ -255,6 +274,8 @@ pub struct Ending {
     pub nr_restarts: u64,
     /// Its state when it failed.
     pub dump: Option<Dump>,
+    /// What the policy executed, if that takes time.
+    pub policy_executed: Option<PolicyExecuted>,
 }
 
 /// Turns counters into a result.
@@ -303,6 +324,7 @@ pub fn summarize(
         restarts: ending.nr_restarts,
         cpu_time_ns: CpuTime::of(&spent, &overhead),
         overhead_ns: overhead,
+        policy_executed: ending.policy_executed,
         run_ns: recorder.run_ns.quantiles(),
         wait_ns: wait_ns.quantiles(),
         wakeup_latency_ns: recorder.wakeup_latency_ns.distribution(),
