@@ -332,6 +332,7 @@ class RunResult(TypedDict):
     interrupts: int
     cpu_time_ns: dict[str, int]
     overhead_ns: dict[str, int]
+    policy_executed: NotRequired[dict[str, int]]
     restarts: NotRequired[int]
     run_ns: dict[str, float]
     wait_ns: dict[str, float]
