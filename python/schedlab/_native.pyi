@@ -318,6 +318,7 @@ class RunResult(TypedDict):
     error: RunFailure | None
     digest: str
     makespan_ns: int
+    tare_ns: NotRequired[int]
     elapsed_ns: int
     messages: int
     nr_tasks: int

@@ -168,3 +168,23 @@ fn a_machine_that_says_nothing_of_instructions_has_nothing_of_them_in_its_result
     assert_eq!(machine(1, 0).digest, costless(1, 1000).with_digest().digest);
     assert_ne!(machine(1, 1).digest, machine(1, 0).digest);
 }
+
+#[test]
+fn what_is_tared_is_no_part_of_the_makespan() {
+    // A hop through a pipe in one process: two calls of the kernel, and the message both ways.
+    let machine = shipped_machine("duron-600");
+    let costs = &machine.costs;
+    let rounds = 50;
+    let ring = |less_pipes| {
+        let given = [("rounds", "50"), ("less_pipes", less_pipes)];
+        attempt(&shipped("fifo"), &machine, &shipped_workload("lat_ctx", &given), 1)
+    };
+    let [whole, net] = ["false", "true"].map(ring);
+    let copy_ns = (4 * costs.copy_ns_per_kib).div_ceil(1024);
+    let hop_ns = 2 * (costs.syscall_ns + costs.message_ns) + 2 * copy_ns;
+    let tare_ns = net.tare_ns.expect("it was measured");
+    assert_eq!(whole.tare_ns, None);
+    assert!(tare_ns.abs_diff(2 * rounds * hop_ns) <= 4 * rounds, "{tare_ns}, {hop_ns} a hop");
+    // Ticks come at other times.
+    assert!((net.makespan_ns + tare_ns).abs_diff(whole.makespan_ns) <= 2 * costs.tick_ns);
+}

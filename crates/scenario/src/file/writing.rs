@@ -253,6 +253,7 @@ fn step(op: &Op, workload: &Workload) -> String {
         }
         Op::End { .. } => "] }".to_string(),
         Op::Mark => "\"mark\"".to_string(),
+        Op::Tare => "\"tare\"".to_string(),
         Op::Exit => "\"exit\"".to_string(),
     }
 }

@@ -186,6 +186,7 @@ fn encode_op(out: &mut Encoder, op: &Op, cpu_sets: &[CpuSet]) {
         }
         Op::End { start } => out.tagged(13).number(start.into()),
         Op::Mark => out.tag(14),
+        Op::Tare => out.tag(20),
         Op::Exit => out.tag(15),
         Op::Release { every, deadline_ns } => {
             encode_amount(out.tagged(16), every);

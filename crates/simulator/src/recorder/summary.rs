@@ -177,8 +177,11 @@ pub struct RunResult {
     pub error: Option<Failure>,
     /// Equal for equal runs.
     pub digest: String,
-    /// From the workload's mark (or the start) to the end of the last task.
+    /// From the workload's mark (or the start) to the end of the last task, less [`Self::tare_ns`].
     pub makespan_ns: u64,
+    /// What the workload measured beside, and what is no part of its makespan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tare_ns: Option<u64>,
     /// Simulated time.
     pub elapsed_ns: u64,
     /// Messages received after the mark.
@@ -308,7 +311,9 @@ pub fn summarize(
         status: ending.status,
         error: ending.failure,
         digest: digest.text(),
-        makespan_ns: end_ns.saturating_sub(recorder.marked_at_ns.unwrap_or(0)),
+        makespan_ns: (end_ns.saturating_sub(recorder.marked_at_ns.unwrap_or(0)))
+            .saturating_sub(recorder.tare_ns.unwrap_or(0)),
+        tare_ns: recorder.tare_ns,
         elapsed_ns: ending.elapsed_ns,
         messages: recorder.messages,
         nr_tasks: tasks.len() as u64,
