@@ -3,6 +3,7 @@
 use crate::core::Core;
 use crate::failure::{Failure, FailureKind};
 use crate::kernel::Kernel;
+use crate::object_calls::CALLS;
 use crate::operations::Operation;
 use crate::place::{Place, TaskId};
 use crate::record::RecordError;
@@ -111,7 +112,7 @@ impl Kernel<'_> {
         let choices = self.choices.take().map(|choices| choices.into_made()).unwrap_or_default();
         let Core { recorder, policy, .. } = &mut self.core;
         if let (Some(profiler), Some(linked)) = (recorder.profiler(), policy.code()) {
-            profiler.add(&linked.machine);
+            profiler.add(&linked.machine, |call| CALLS[call].0);
         }
         let nr_restarts = policy.nr_restarts();
         let policy_executed = policy.time.total();

@@ -79,13 +79,12 @@ pub use choices::Choice;
 pub use dump::DUMPS_MAX;
 pub use failure::{Failure, FailureKind};
 pub use observation::{Allowed, Event, Observation};
+pub use policy_time::PolicyExecuted;
 pub use prints::{PRINTS_MAX, Show};
 pub use profile::{LineProfile, OperationProfile, Profile};
 pub use queue_record::{QueueOperation, QueueRecord};
 pub use record::{Record, RecordError};
-pub use recorder::{
-    CpuTime, Dump, Overhead, PolicyExecuted, RunResult, Status, Stay, TaskGroup, Wakeup,
-};
+pub use recorder::{CpuTime, Dump, Overhead, RunResult, Status, Stay, TaskGroup, Wakeup};
 pub use requests::RequestGroup;
 pub use task::nice_weight;
 pub use times::Distribution;

@@ -5,9 +5,20 @@
 //! can see how far an operation is: its locks are taken and given up by calls, and so is the time
 //! read (see `world`). What is less than a nanosecond is charged with what comes next.
 
-use crate::recorder::PolicyExecuted;
 use bytecode::Executed;
 use scenario::machine::PolicyCosts;
+use serde::Serialize;
+
+/// What a policy executed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PolicyExecuted {
+    /// Instructions of its own.
+    pub instructions: u64,
+    /// Those of them that divide.
+    pub divisions: u64,
+    /// Those of them that call a function of the kernel.
+    pub calls: u64,
+}
 
 /// What the policy's instructions have taken so far.
 #[derive(Clone, Copy, Debug, Default)]

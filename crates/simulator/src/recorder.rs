@@ -5,9 +5,7 @@ mod observed;
 mod summary;
 mod timeline;
 
-pub use summary::{
-    CpuTime, Dump, Ending, Overhead, PolicyExecuted, RunResult, Status, TaskGroup, summarize,
-};
+pub use summary::{CpuTime, Dump, Ending, Overhead, RunResult, Status, TaskGroup, summarize};
 pub use timeline::{Stay, Wakeup};
 
 use crate::Options;

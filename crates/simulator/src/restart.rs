@@ -13,6 +13,7 @@ use crate::enqueueing::SLICE_DFL_NS;
 use crate::failure::FailureKind;
 use crate::flags;
 use crate::linked::Adopted;
+use crate::object_calls::CALLS;
 use crate::operations::Operation;
 use crate::place::{Place, TaskId};
 use crate::timer::Timer;
@@ -116,7 +117,7 @@ impl Core<'_> {
         };
         if let Some(linked) = self.policy.drop_code() {
             if let Some(profiler) = self.recorder.profiler() {
-                profiler.add(&linked.machine);
+                profiler.add(&linked.machine, |call| CALLS[call].0);
             }
             self.visible.give_back(linked.machine.into_memory());
         }

@@ -8,6 +8,7 @@ use crate::cpus::Cpus;
 use crate::failure::Failure;
 use crate::observation::Observation;
 use crate::place::TaskId;
+use crate::policy_time::PolicyExecuted;
 use crate::profile::Profile;
 use crate::queue_record::QueueRecord;
 use crate::queues::Queues;
@@ -121,17 +122,6 @@ impl CpuTime {
         let waits = self.lock_wait + self.bus_wait;
         self.work + self.kernel + self.scheduler + waits + self.idle + self.offline
     }
-}
-
-/// What a policy executed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct PolicyExecuted {
-    /// Instructions of its own.
-    pub instructions: u64,
-    /// Those of them that divide.
-    pub divisions: u64,
-    /// Those of them that call a function of the kernel.
-    pub calls: u64,
 }
 
 /// Tasks of one name and nice value together.
