@@ -184,6 +184,10 @@ schedlab-bench: ## Builds the benchmarks as one static program for any Linux of 
 		--target $(GUEST_TARGET) -p benchmarks --bin schedlab-bench
 	@echo "built target/$(GUEST_TARGET)/release/schedlab-bench"
 
+.PHONY: instructions
+instructions: setup guest ## What policies' own instructions are in a kernel, beside the simulator's, three minutes
+	python tests/instructions_in_kernels.py
+
 .PHONY: agree-native
 agree-native: setup schedlab-bench ## Native benchmarks against rt-tests and perf, in turns, fifteen minutes
 	$(call install,$(AGREE_PROGRAMS),$(AGREE_PACKAGES),the programs to compare with)

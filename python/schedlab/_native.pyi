@@ -310,6 +310,9 @@ class Profile(TypedDict):
 
     operations: list[dict[str, Any]]
     lines: list[dict[str, Any]]
+    kernel_calls: list[dict[str, Any]]
+    function_calls: int
+    divisions: int
 
 class RunResult(TypedDict):
     """The result of a run; docs/reference/result.md has the unit and meaning of each key."""
@@ -318,6 +321,7 @@ class RunResult(TypedDict):
     error: RunFailure | None
     digest: str
     makespan_ns: int
+    tare_ns: NotRequired[int]
     elapsed_ns: int
     messages: int
     nr_tasks: int
@@ -332,6 +336,7 @@ class RunResult(TypedDict):
     interrupts: int
     cpu_time_ns: dict[str, int]
     overhead_ns: dict[str, int]
+    policy_executed: NotRequired[dict[str, int]]
     restarts: NotRequired[int]
     run_ns: dict[str, float]
     wait_ns: dict[str, float]
@@ -370,15 +375,13 @@ def simulate(
 ) -> RunResult:
     """Simulates `workload` on `machine` under `policy`: a pure function of its arguments.
 
-    `seed`, in [0, 2**64), is where the workload's random numbers begin. `tunables` are those of the
-    policy that shall not have their default. The run stops at `until_ns` of simulated time, else at
-    the workload's end. `prints` is called with each line that the policy prints (`bpf_printk`),
-    1,000 at most. With `timeline` the result has every interval in which a task ran on a CPU, with
-    `queues` what was done to each dispatch queue that was used; memory then grows with the run.
-    With `profile` it has how many instructions of its own the policy took, which is then
-    interpreted. `strict` ends the run where a kernel could have refused to load the policy.
-    `watch` names numbers of the policy's, as `stats.wakeups` or `map[key].field`, whose changes the
-    result has; `dump_at_ns`, `dump_at_end` and `dump_on_failure` when it has the state of the run.
+    `seed`, in [0, 2**64), is where the workload's random numbers begin. `tunables` are those that
+    shall not have their default. The run stops at `until_ns` of simulated time, else at its end.
+    `prints` is called with each line that the policy prints (`bpf_printk`), 1,000 at most. With
+    `timeline` the result has every stay on a CPU, with `queues` what was done to each dispatch
+    queue; memory then grows with the run. With `profile` it has the policy's instructions, which
+    are interpreted. `strict` ends it where a kernel could have refused the policy. `watch` names
+    numbers to follow, `dump_at_ns` and the like when the result has the state of the run.
 
     A policy that breaks the rules gives a result whose status is "failed", not an exception.
 
@@ -387,10 +390,8 @@ def simulate(
     """
 
 class KernelRecord(TypedDict):
-    """What the cache knows of a kernel; `image` is its path, `hz` its ticks a second.
-
-    `sched_ext` is "absent", "sound", or says under "broken" why no policy can be loaded.
-    """
+    """What the cache has of a kernel; `image` is its path, `hz` its ticks a second; `sched_ext` is
+    "absent", "sound", or says under "broken" why no policy can be loaded."""
 
     name: str
     release: str

@@ -8,7 +8,7 @@ import pytest
 from made_answers import write_page
 from schedlab.experiment.study import study_of
 from schedlab.experiment.switch_costs import PARTS, knee_texts, knees, switch_costs
-from schedlab.experiment.table import print_knees
+from schedlab.experiment.table import print_instructions, print_knees
 
 SWITCHES = 10
 
@@ -78,6 +78,23 @@ def test_runs_that_do_not_tell_have_no_costs(run_at):
     study = study_of([run_at(1, switch=10), silent])
     assert [row.x for row in switch_costs(study)] == [1]
     assert knees(study) == []
+
+
+def test_instructions_are_told_of_machines_that_say_what_one_costs(run_at, tmp_path, capsys):
+    free = [run_at(1, seed, switch=10) for seed in (1, 2, 3)]
+    [row] = switch_costs(study_of(free))
+    assert "instructions" not in row.parts and row.executed is None
+    print_instructions(study_of(free))
+    assert capsys.readouterr().out == ""
+    for run in (paid := [run_at(1, seed, switch=10, instructions=45) for seed in (1, 2, 3)]):
+        run.result["policy_executed"] = {"instructions": 61 * SWITCHES, "divisions": 0, "calls": 0}
+    [row] = switch_costs(study_of(paid))
+    assert (row.total.mean, row.parts["instructions"].mean, row.executed.mean) == (55, 45, 61)
+    print_instructions(study_of(paid))
+    assert "45 ns for 61" in capsys.readouterr().out
+    write_page(tmp_path / "report.html", paid)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert '<th scope="col">instructions</th>' in page
 
 
 def test_terminal_and_page_tell_the_knee(run_at, tmp_path, capsys):

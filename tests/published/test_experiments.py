@@ -165,6 +165,7 @@ def test_a_published_switch_stands_for_the_20_000_of_a_run():
     [workload] = {cell.workload.digest for cell in cells.expand(shipped("lat_ctx_2007"))}
     resolved = cells.expand(shipped("lat_ctx_2007"))[0].workload.resolved
     assert (resolved["rounds"], resolved["n"]) == ("10000", "2"), workload
+    assert resolved["less_pipes"] == "true"
 
 
 def test_each_mechanism_changes_cfs_and_no_two_are_alike():

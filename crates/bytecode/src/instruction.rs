@@ -96,6 +96,14 @@ pub enum Arithmetic {
     Move,
 }
 
+impl Arithmetic {
+    /// Whether it divides: it takes longer than others do, and its second value may not be 0 in C.
+    pub fn divides(self) -> bool {
+        use Arithmetic::{Divide, DivideSigned, Modulo, ModuloSigned};
+        matches!(self, Divide | DivideSigned | Modulo | ModuloSigned)
+    }
+}
+
 /// What a branch asks of two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]

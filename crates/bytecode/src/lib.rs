@@ -56,7 +56,7 @@ pub use program::{
     Elements, FUNCTIONS_BEGIN, Holding, Lock, Locks, Program, Rows, Shortcut, Walks,
 };
 pub use room::{Room, Shift};
-pub use run::{Host, Machine, Run, Touch, Words};
+pub use run::{Executed, Host, Machine, Run, Touch, Words};
 pub use structures::{Field, Shape, Structure, Structures};
 pub use values::NameOf;
 pub use ways::Constant;

@@ -82,6 +82,20 @@ struct Reach {
     /// The arena's first byte, and the table of its pages that are there; null if there is none.
     arena: *mut u8,
     pages: *const u8,
+    /// Divisions and calls of the host so far, see [`Machine::tell_apart`].
+    divisions: u64,
+    calls_made: u64,
+}
+
+/// What a program has executed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Executed {
+    /// Instructions of the last call, all of them.
+    pub instructions: u64,
+    /// Those of them that divide, since the machine began.
+    pub divisions: u64,
+    /// Those of them that call the host, since the machine began.
+    pub calls: u64,
 }
 
 /// A program in a memory, whose functions can be called.
@@ -97,6 +111,8 @@ pub struct Machine {
     outermost_frame: u64,
     deepest_frame: u64,
     translation: Option<Translation>,
+    /// Whether translated code counts divisions and calls of the host by themselves.
+    tells_apart: bool,
     /// How often each instruction was executed, where that is counted.
     executed: Vec<u64>,
     /// What a strict run knows beside its values.
@@ -123,6 +139,8 @@ impl Machine {
             registers: MaybeUninit::uninit(),
             arena,
             pages,
+            divisions: 0,
+            calls_made: 0,
         };
         Machine {
             reach,
@@ -132,6 +150,7 @@ impl Machine {
             memory,
             instructions_max,
             translation: None,
+            tells_apart: false,
             executed: vec![],
             shadow: None,
             fault: None,
@@ -146,9 +165,20 @@ impl Machine {
         self.shadow = None;
         let layout = self.memory.layout();
         let has_arena = self.memory.has_arena();
-        self.translation =
-            Translation::new(&self.program, layout, has_arena, self.instructions_max);
+        self.translation = Translation::new(
+            &self.program,
+            layout,
+            has_arena,
+            self.instructions_max,
+            self.tells_apart,
+        );
         self.translation.is_some()
+    }
+
+    /// Divisions and calls of the host are counted by themselves, too, in what is translated from
+    /// here on. The interpreter always does so.
+    pub fn tell_apart(&mut self) {
+        self.tells_apart = true;
     }
 
     /// Interprets the program from here on, and ends it where a pointer leads out of the object
@@ -214,6 +244,12 @@ impl Machine {
         self.instructions_max.wrapping_sub(self.reach.left as u64)
     }
 
+    /// The same with those of them that are counted by themselves, see [`Machine::tell_apart`].
+    pub fn taken(&self) -> Executed {
+        let Reach { divisions, calls_made: calls, .. } = self.reach;
+        Executed { instructions: self.instructions(), divisions, calls }
+    }
+
     /// Calls a function of the program and gives R0.
     ///
     /// # Errors
@@ -247,6 +283,11 @@ impl<H: Host> Run<'_, H> {
     /// What runs.
     pub fn program(&self) -> &Program {
         &self.machine.program
+    }
+
+    /// What it has executed, with the call that is answered now.
+    pub fn taken(&self) -> Executed {
+        self.machine.taken()
     }
 
     /// The same run, to be given away: then this one need not stand in memory.

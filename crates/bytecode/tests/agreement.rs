@@ -1,8 +1,8 @@
 //! Goal: a translated program does what the interpreter does, to the last byte and instruction.
 
 use bytecode::{
-    Addresses, Code, Elements, FRAME_BYTES, Fault, FaultKind, Function, Host, Locks, Machine,
-    Memory, Notes, Object, Program, Rows, Run, Shortcut, Size, Stop, Walks, World,
+    Addresses, Code, Elements, Executed, FRAME_BYTES, Fault, FaultKind, Function, Host, Locks,
+    Machine, Memory, Notes, Object, Program, Rows, Run, Shortcut, Size, Stop, Walks, World,
 };
 
 use crate::arenas::{ARENA_BEGIN, ARENA_ONE_IN, arena, in_arena};
@@ -489,14 +489,15 @@ pub fn object_of(codes: Vec<Vec<[u8; 8]>>) -> Object {
     object
 }
 
-pub type Outcome = (Result<u64, Box<Fault>>, u64, Box<Memory>);
+pub type Outcome = (Result<u64, Box<Fault>>, Executed, Box<Memory>);
 
 pub fn outcome(program: &Program, translated: bool, memory: &Memory, given: [u64; 5]) -> Outcome {
     let memory = Box::new(memory.clone());
     let mut machine = Machine::new(program.clone(), memory, INSTRUCTIONS_MAX);
+    machine.tell_apart();
     assert!(!translated || machine.translate(), "this machine");
     let answer = machine.call(&mut Asked, 0, given);
-    (answer, machine.instructions(), machine.into_memory())
+    (answer, machine.taken(), machine.into_memory())
 }
 
 #[test]
@@ -514,8 +515,8 @@ fn a_function_keeps_what_one_changes_that_is_called_by_what_it_calls() {
         let program =
             Program::link(&object, &[0], &world(), &Addresses::default()).expect("a sound program");
         for translated in [false, true] {
-            let (answer, instructions, _) = outcome(&program, translated, &memory, [0; 5]);
-            assert_eq!((answer, instructions), (Ok(1), 9), "R{register}, {translated}");
+            let (answer, executed, _) = outcome(&program, translated, &memory, [0; 5]);
+            assert_eq!((answer, executed.instructions), (Ok(1), 9), "R{register}, {translated}");
         }
     }
 }
@@ -593,7 +594,7 @@ fn random_programs_do_the_same_translated() {
         let same = (&interpreted.0, interpreted.1) == (&translated.0, translated.1);
         assert!(
             same,
-            "program {seed}: {:?} {}, {:?} {}: {:#?}",
+            "program {seed}: {:?} {:?}, {:?} {:?}: {:#?}",
             interpreted.0,
             interpreted.1,
             translated.0,

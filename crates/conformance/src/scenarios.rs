@@ -3,7 +3,7 @@
 //! They are workload files like any other, in `workloads/check/`, on machines with the costs of
 //! the laptop of `machines/` or with none.
 
-use scenario::machine::{Costs, Cpu, DISTANCES, Machine};
+use scenario::machine::{Costs, Cpu, DISTANCES, Machine, PolicyCosts};
 use scenario::workload::Workload;
 use std::collections::BTreeMap;
 
@@ -188,6 +188,7 @@ pub fn no_costs(costs: &Costs) -> Costs {
         migration_ns: [0; DISTANCES],
         refill_ns_per_kib: [0; DISTANCES],
         smt_percent: 100,
+        policy: PolicyCosts::default(),
         ..costs.clone()
     }
 }

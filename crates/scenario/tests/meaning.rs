@@ -365,7 +365,7 @@ fn each_field_of_a_workload_changes_the_digest() {
     ops.extend([Op::Send { channel: 1, bytes: 2 }, Op::Send { channel: 2, bytes: 1 }]);
     ops.extend([Op::Recv { channel: 1, bytes: 2 }, Op::Nice(1), Op::Nice(-1), Op::Exit]);
     ops.extend([Op::Wake { gate: 1 }, Op::WakeAll { gate: 1 }, Op::Wait { gate: 1 }]);
-    ops.extend([Op::Yield, Op::Join, Op::Mark, Op::Done]);
+    ops.extend([Op::Yield, Op::Join, Op::Mark, Op::Tare, Op::Done]);
     ops.push(Op::Release { every: Amount::Fixed(1), deadline_ns: 6 });
     digests.extend(ops.iter().map(|op| change(&|w| w.templates[2].program = [*op].into())));
     assert_all_differ(digests);
@@ -414,6 +414,10 @@ fn each_cost_and_each_number_of_a_machine_changes_the_digest() {
         change(&|m| m.costs.message_lines += 1),
         change(&|m| m.costs.channel_lines += 1),
         change(&|m| m.costs.refill_ns_per_kib[4] += 1),
+        change(&|m| m.costs.cold_switch_ns = 1),
+        change(&|m| m.costs.policy.instruction_ps = 1),
+        change(&|m| m.costs.policy.division_ps = 1),
+        change(&|m| m.costs.policy.call_ps = 1),
     ]);
     digests.push({
         let mut machine = laptop.clone();

@@ -188,7 +188,8 @@ impl Model<'_> {
             | Op::Nice(_)
             | Op::Affinity { .. }
             | Op::Move { .. }
-            | Op::Mark => {}
+            | Op::Mark
+            | Op::Tare => {}
             Op::Release { .. } | Op::Done => panic!("random workloads have no requests"),
         }
         self.tasks[t].at += 1;

@@ -19,9 +19,10 @@ pub const ITERATOR_CHUNK: usize = 64;
 
 /// How wide the masks of a machine are: a task has one, and a million tasks of a machine that most
 /// people have must not pay for what only the largest need.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MaskWidth {
     /// 1,024 CPUs.
+    #[default]
     Usual,
     /// [`CPUS_MAX`] CPUs.
     Wide,

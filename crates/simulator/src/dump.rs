@@ -122,7 +122,7 @@ impl Core<'_> {
             return vec![];
         }
         let (here, now_ns) = (self.here(), self.now_ns());
-        let spent = *self.cpus[here].spent_ns();
+        let (spent, time) = (*self.cpus[here].spent_ns(), self.policy.time);
         let context = self.policy.context();
         self.policy.begin(Context::Plain);
         self.policy.given.said = Some(Said::default());
@@ -130,6 +130,7 @@ impl Core<'_> {
         let said = self.policy.given.said.take().unwrap_or_default();
         self.policy.begin(context);
         self.cpus[here].forget_spent(spent);
+        self.policy.time.forget_since(time);
         self.time.look_at(now_ns);
         let failed = self.recorder.take_failure();
         dumping.has_failed.set(failed.is_some());

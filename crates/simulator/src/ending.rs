@@ -3,6 +3,7 @@
 use crate::core::Core;
 use crate::failure::{Failure, FailureKind};
 use crate::kernel::Kernel;
+use crate::object_calls::CALLS;
 use crate::operations::Operation;
 use crate::place::{Place, TaskId};
 use crate::record::RecordError;
@@ -111,10 +112,12 @@ impl Kernel<'_> {
         let choices = self.choices.take().map(|choices| choices.into_made()).unwrap_or_default();
         let Core { recorder, policy, .. } = &mut self.core;
         if let (Some(profiler), Some(linked)) = (recorder.profiler(), policy.code()) {
-            profiler.add(&linked.machine);
+            profiler.add(&linked.machine, |call| CALLS[call].0);
         }
         let nr_restarts = policy.nr_restarts();
-        let ending = Ending { status, failure, elapsed_ns, choices, nr_restarts, dump };
+        let policy_executed = policy.time.total();
+        let ending =
+            Ending { status, failure, elapsed_ns, choices, nr_restarts, dump, policy_executed };
         let Core { recorder, tasks, queues, cpus, .. } = self.core;
         summarize(recorder, &tasks, &cpus, &queues, ending)
     }
@@ -167,10 +170,12 @@ impl Kernel<'_> {
         const UNREGISTERED: u32 = 64;
         const ERROR: u32 = 1024;
         let spent = *self.core.cpus[self.core.here()].spent_ns();
+        let time = self.core.policy.time;
         let kind = if failed { ERROR } else { UNREGISTERED };
         self.core.call_cgroup_exits();
         self.core.call_exit(kind, 0, "end of the run", "");
         let here = self.core.here();
         self.core.cpus[here].forget_spent(spent);
+        self.core.policy.time.forget_since(time);
     }
 }

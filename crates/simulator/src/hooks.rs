@@ -95,7 +95,7 @@ impl Core<'_> {
             self.fail(FailureKind::PolicyExit, message);
             return false;
         }
-        let spent = self.cpus[cpu].spent();
+        let (spent, time) = (self.cpus[cpu].spent(), self.policy.time);
         if cpu != home {
             self.visit(cpu);
         }
@@ -105,6 +105,7 @@ impl Core<'_> {
         let is_well = is_ready && self.call_syscall(call);
         if cpu != home {
             self.cpus[cpu].forget_since(spent);
+            self.policy.time.forget_since(time);
             self.enter(home, self.now_ns());
         }
         is_well

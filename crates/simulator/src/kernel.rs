@@ -13,6 +13,7 @@ use crate::idle::Idle;
 use crate::linked::{Adopted, Mode, Refusal};
 use crate::picking::Picking;
 use crate::policy_state::{Given, Load, PolicyState};
+use crate::policy_time::PolicyTime;
 use crate::programs::Programs;
 use crate::queues::Queues;
 use crate::recorder::Recorder;
@@ -20,7 +21,7 @@ use crate::releases;
 use crate::task::Tasks;
 use crate::time::Time;
 use crate::visible::Visible;
-use crate::world::world;
+use crate::world::{WorldKind, world};
 use scenario::machine::Machine;
 use scenario::workload::Workload;
 
@@ -52,13 +53,20 @@ impl<'a> Kernel<'a> {
         let mut visible = Visible::new(hz, nr_cpus as u32, options.strict)?;
         let release = machine.release;
         visible.facts.version = releases::version(release);
-        let world = world(visible.width(), policy.takes_cids(), release);
-        let adopted = Adopted::new(&policy, &mut visible, world, release, nr_cpus, mode)?;
+        let time = PolicyTime::new(machine.costs.policy);
+        let kind = WorldKind {
+            width: visible.width(),
+            takes_cids: policy.takes_cids(),
+            takes_time: time.is_taken(),
+        };
+        let world = world(kind, release);
+        let how = (mode, time.is_taken());
+        let adopted = Adopted::new(&policy, &mut visible, world, release, nr_cpus, how)?;
         let cpus = Cpus::new(machine);
         visible.facts.lock_ns = cpus.costs().lock_ns + cpus.transfer_ns(0, 0);
         let spaces = workload.templates.iter().filter_map(|kind| kind.address_space);
         let nr_spaces = spaces.max().map_or(0, |number| number + 1);
-        let given = Given::new(&mut visible, mode, release, &policy);
+        let given = Given::new(&mut visible, mode, release, &policy, time.is_taken());
         let mut core = Core {
             time: Time::new(nr_cpus, hz),
             tasks: Tasks::new(&mut visible, nr_cpus, nr_spaces),
@@ -69,7 +77,7 @@ impl<'a> Kernel<'a> {
             idle: Idle::new(&machine.cpus, &mut visible),
             picking: Picking::default(),
             recorder: Recorder::of(options, &policy.object, nr_cpus).map_err(Refusal::Watch)?,
-            policy: PolicyState::new(adopted, load, given, options),
+            policy: PolicyState::new(adopted, load, given, options, time),
             visible,
         };
         let (masks, visible) = (core.idle.masks(), &mut core.visible);

@@ -50,6 +50,7 @@ mod picking;
 mod place;
 mod placement;
 mod policy_state;
+mod policy_time;
 mod prints;
 mod profile;
 mod program;
@@ -78,6 +79,7 @@ pub use choices::Choice;
 pub use dump::DUMPS_MAX;
 pub use failure::{Failure, FailureKind};
 pub use observation::{Allowed, Event, Observation};
+pub use policy_time::PolicyExecuted;
 pub use prints::{PRINTS_MAX, Show};
 pub use profile::{LineProfile, OperationProfile, Profile};
 pub use queue_record::{QueueOperation, QueueRecord};
@@ -282,6 +284,6 @@ fn topology(machine: &Machine) -> policy::Topology {
 /// What the headers of other people's schedulers ask the loader to fill in; names that are not
 /// known here stay 0, as in a kernel that lacks them.
 fn enumerators(release: Option<Release>) -> impl Iterator<Item = (String, Vec<u8>)> {
-    let known = world::world(abi::MaskWidth::Usual, false, release).structures.enumerators();
+    let known = world::world(world::WorldKind::default(), release).structures.enumerators();
     known.map(|(name, value)| (format!("__{name}"), value.to_le_bytes().to_vec()))
 }

@@ -147,7 +147,7 @@ impl Linked {
         known: &Maps,
         world: &World,
         release: Option<Release>,
-        mode: Mode,
+        (mode, takes_time): (Mode, bool),
     ) -> Result<(Linked, Operations), Refusal> {
         let arguments = visible.place_for_policy(Arguments::default());
         let key = visible.place_for_policy(0);
@@ -194,6 +194,9 @@ impl Linked {
         let instructions_max =
             if mode == Mode::Strict { STRICT_INSTRUCTIONS_MAX } else { INSTRUCTIONS_MAX };
         let mut machine = Machine::new(program, visible.lend(), instructions_max);
+        if takes_time {
+            machine.tell_apart();
+        }
         match mode {
             Mode::Translated | Mode::Watched => drop(machine.translate()),
             Mode::Interpreted => {}
@@ -260,14 +263,15 @@ pub struct Adopted {
 }
 
 impl Adopted {
-    /// Gives a copy its place in the memory, and its maps.
+    /// Gives a copy its place in the memory, and its maps. It is told how the copy is run, and
+    /// whether its instructions take time.
     pub fn new(
         loaded: &Loaded,
         visible: &mut Visible,
         world: &World,
         release: Option<Release>,
         nr_cpus: usize,
-        mode: Mode,
+        (mode, takes_time): (Mode, bool),
     ) -> Result<Self, Refusal> {
         visible.forget_locks();
         let declared = &loaded.object.maps;
@@ -284,7 +288,8 @@ impl Adopted {
             }
         }
         visible.fill(&mut maps, loaded, nr_cpus)?;
-        let (linked, ops) = Linked::new(loaded, visible, &maps, world, release, mode)?;
+        let (linked, ops) =
+            Linked::new(loaded, visible, &maps, world, release, (mode, takes_time))?;
         let arguments_at = visible.room.address(linked.arguments.address());
         Ok(Adopted { code: Some(Box::new(linked)), ops, maps, arguments_at })
     }

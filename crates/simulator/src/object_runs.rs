@@ -6,8 +6,8 @@ use crate::failure::{Failure, FailureKind};
 use crate::linked::Linked;
 use crate::operations::{Function, Operation};
 use crate::place::TaskId;
-use crate::world::world;
-use bytecode::{Fault, FaultKind};
+use crate::world::{WorldKind, world};
+use bytecode::{Executed, Fault, FaultKind};
 
 impl Core<'_> {
     /// Calls an operation of an object; its answer, 0 after a fault, which ends the run. It is
@@ -74,6 +74,15 @@ impl Core<'_> {
         self.run_code(linked, function as usize, context, 0, 0)
     }
 
+    /// Which world the policy is linked with, but for the release.
+    pub fn world_kind(&self) -> WorldKind {
+        WorldKind {
+            width: self.visible.width(),
+            takes_cids: self.policy.takes_cids(),
+            takes_time: self.policy.time.is_taken(),
+        }
+    }
+
     /// Calls a function and puts back what runs.
     #[inline(always)]
     fn run_code(&mut self, mut linked: Box<Linked>, number: usize, a: u64, b: u64, c: u64) -> u64 {
@@ -99,6 +108,22 @@ impl Core<'_> {
         }
     }
 
+    /// Charges what the operation that runs has executed since the last time.
+    pub fn charge_instructions(&mut self, taken: Executed) {
+        let ns = self.policy.time.charge(taken);
+        self.charge(Spent::Instructions, ns);
+        // The program finds the clock there.
+        self.visible.facts.now_ns = self.now_ns();
+    }
+
+    /// Charges what was executed, if that takes time; the next call counts from 0.
+    fn charge_executed(&mut self, linked: &Linked) {
+        if self.policy.time.is_taken() {
+            self.charge_instructions(linked.machine.taken());
+            self.policy.time.begin();
+        }
+    }
+
     /// What comes of a fault. Of an exception it is what the function's own callback answers, or
     /// the cookie. Only what a kernel calls itself catches one, which timers' callbacks are not
     /// (`bpf_throw`).
@@ -111,6 +136,7 @@ impl Core<'_> {
         }
         self.catch_up();
         let Some(catcher) = linked.machine.program().catcher(number) else { return cookie };
+        self.charge_executed(linked);
         match linked.machine.call(self, catcher, [cookie, 0, 0, 0, 0]) {
             Ok(answer) => {
                 self.catch_up();
@@ -126,7 +152,8 @@ impl Core<'_> {
         }
     }
 
-    /// The same where it is counted, or looked at, what is executed, or where cids are taken.
+    /// The same where it is counted, or looked at, what is executed, where that takes time, or
+    /// where cids are taken.
     #[cold]
     #[inline(never)]
     fn run_looked_at(&mut self, linked: &mut Linked, number: usize, a: u64, b: u64, c: u64) -> u64 {
@@ -142,6 +169,7 @@ impl Core<'_> {
         }
         given.may_sleep = linked.sleepable.contains(&(number as u64));
         let mut answer = self.run_function(linked, number, a, b, c);
+        self.charge_executed(linked);
         if takes_cids && self.policy.given.operation == Operation::SelectCpu {
             answer = self.take_cid(answer);
         }
@@ -233,11 +261,10 @@ impl Core<'_> {
 
     /// The name of the field of some task that is at an address.
     fn field_of_task(&self, address: u64) -> Option<String> {
-        let (width, takes_cids) = (self.visible.width(), self.policy.takes_cids());
-        let rows = width.tasks();
+        let rows = self.visible.width().tasks();
         let offset = address.checked_sub(rows.begin)?;
-        let is_task = offset / rows.bytes <= width.tasks_max() as u64;
-        let of_all = &world(width, takes_cids, None).structures;
+        let is_task = offset / rows.bytes <= self.visible.width().tasks_max() as u64;
+        let of_all = &world(self.world_kind(), None).structures;
         of_all.field_at("task_struct", (offset % rows.bytes) as u32).filter(|_| is_task)
     }
 }

@@ -5,6 +5,7 @@ use crate::cids::{Cids, KernelMasks};
 use crate::linked::{Adopted, Code, Linked, Mode};
 use crate::operations::{Function, Operation, Operations};
 use crate::place::TaskId;
+use crate::policy_time::PolicyTime;
 use crate::prints::{Prints, Said};
 use crate::releases;
 use crate::visible::{Placed, Visible};
@@ -81,11 +82,19 @@ pub struct PolicyState<'a> {
     random: Random,
     /// See [`Options::prints`](crate::Options).
     pub prints: Prints,
+    /// What its own instructions have taken.
+    pub time: PolicyTime,
 }
 
 impl<'a> PolicyState<'a> {
     /// A policy of which nothing has run.
-    pub fn new(adopted: Adopted, load: Load<'a>, given: Given, options: &crate::Options) -> Self {
+    pub fn new(
+        adopted: Adopted,
+        load: Load<'a>,
+        given: Given,
+        options: &crate::Options,
+        time: PolicyTime,
+    ) -> Self {
         PolicyState {
             code: adopted.code,
             ops: adopted.ops,
@@ -98,6 +107,7 @@ impl<'a> PolicyState<'a> {
             buffer: Vec::new(),
             random: Random::new(options.seed, RANDOM_STREAM),
             prints: Prints::to(options.prints.clone()),
+            time,
         }
     }
 
@@ -275,6 +285,7 @@ impl<'a> PolicyState<'a> {
         };
         (self.code, self.ops, self.maps) = (code, ops, maps);
         self.arguments_at = arguments_at;
+        self.time.begin_anew();
         self.given.masks.forget_all();
         self.given.bits.clear();
         self.given.events = [0; _];
@@ -341,6 +352,7 @@ impl Given {
         mode: Mode,
         release: Option<Release>,
         policy: &Loaded,
+        takes_time: bool,
     ) -> Given {
         let takes_cids = policy.takes_cids();
         Given {
@@ -352,8 +364,8 @@ impl Given {
             cid_masks: KernelMasks::default(),
             mode,
             release,
-            runs_as_is: mode == Mode::Translated && !takes_cids,
-            calls_as_is: mode != Mode::Strict && !takes_cids,
+            runs_as_is: mode == Mode::Translated && !takes_cids && !takes_time,
+            calls_as_is: mode != Mode::Strict && !takes_cids && !takes_time,
             watched: 0,
             operation: Operation::Init,
             arguments: (0, 0),

@@ -1,7 +1,7 @@
 //! How many instructions of its own a policy takes, and where.
 
 use crate::operations::Operation;
-use bytecode::{Line, Machine, Place};
+use bytecode::{Callee, Instruction, Line, Machine, Place};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -12,6 +12,12 @@ pub struct Profile {
     pub operations: Vec<OperationProfile>,
     /// Lines that were executed, the one with the most instructions first.
     pub lines: Vec<LineProfile>,
+    /// How often each function of the object called each of the kernel, the most first.
+    pub kernel_calls: Vec<KernelCalls>,
+    /// How often functions of the policy's own called each other.
+    pub function_calls: u64,
+    /// How many of the instructions divide.
+    pub divisions: u64,
 }
 
 /// What the calls of one operation took.
@@ -46,6 +52,17 @@ pub struct LineProfile {
     pub text: String,
 }
 
+/// Calls of a function of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct KernelCalls {
+    /// The function of the object that calls.
+    pub function: String,
+    /// What it calls.
+    pub called: &'static str,
+    /// How often.
+    pub calls: u64,
+}
+
 /// A profile that is being made.
 #[derive(Debug, Default)]
 pub struct Profiler {
@@ -53,6 +70,11 @@ pub struct Profiler {
     calls: BTreeMap<&'static str, BTreeMap<u64, u64>>,
     /// Of copies of the policy that have been replaced, by file, line and function.
     lines: BTreeMap<(String, u32, String), (u64, String)>,
+    /// Calls of the kernel of these copies, by name.
+    kernel_calls: BTreeMap<(String, &'static str), u64>,
+    /// Their calls of their own functions, and their divisions.
+    function_calls: u64,
+    divisions: u64,
 }
 
 impl Profiler {
@@ -61,12 +83,23 @@ impl Profiler {
         *self.calls.entry(operation.name()).or_default().entry(instructions).or_default() += 1;
     }
 
-    /// Adds what a machine that runs no more has executed.
-    pub fn add(&mut self, machine: &Machine) {
+    /// Adds what a machine that runs no more has executed; `name` is that of a call by its number.
+    pub fn add(&mut self, machine: &Machine, name: impl Fn(usize) -> &'static str) {
         for (at, &count) in machine.executed().iter().enumerate().filter(|(_, count)| **count > 0) {
             let Place { function, line, .. } = machine.program().place(at);
             let of = |line: Line| (line.file.to_string(), line.line, line.text.to_string());
             let (file, line, text) = line.map_or_else(Default::default, of);
+            match machine.program().instructions()[at] {
+                Instruction::Call(Callee::Offered(call)) => {
+                    let caller = (function.clone(), name(call));
+                    *self.kernel_calls.entry(caller).or_default() += count;
+                }
+                Instruction::Call(_) => self.function_calls += count,
+                Instruction::Arithmetic { operation, .. } if operation.divides() => {
+                    self.divisions += count;
+                }
+                _ => {}
+            }
             let found = self.lines.entry((file, line, function)).or_insert((0, text));
             found.0 += count;
         }
@@ -105,6 +138,10 @@ impl Profiler {
         };
         let mut lines: Vec<_> = self.lines.into_iter().map(of_line).collect();
         lines.sort_by_key(|one| std::cmp::Reverse(one.instructions));
-        Profile { operations, lines }
+        let of_call = |((function, called), calls)| KernelCalls { function, called, calls };
+        let mut kernel_calls: Vec<_> = self.kernel_calls.into_iter().map(of_call).collect();
+        kernel_calls.sort_by_key(|one| std::cmp::Reverse(one.calls));
+        let (function_calls, divisions) = (self.function_calls, self.divisions);
+        Profile { operations, lines, kernel_calls, function_calls, divisions }
     }
 }

@@ -77,6 +77,11 @@ impl Kernel<'_> {
                     self.core.recorder.mark(self.core.time.now_ns());
                     continue;
                 }
+                Op::Tare => {
+                    state.pc += 1;
+                    self.core.recorder.tare(self.core.time.now_ns());
+                    continue;
+                }
                 Op::Done => {
                     state.pc += 1;
                     self.end_request(task);
@@ -169,7 +174,7 @@ impl Kernel<'_> {
             Op::Nice(nice) => self.core.renice(task, i32::from(nice)),
             Op::Affinity { set } => self.set_affinity(task, set),
             Op::Exit => return Outcome::Ends,
-            Op::Loop { .. } | Op::End { .. } | Op::Mark | Op::Done => {
+            Op::Loop { .. } | Op::End { .. } | Op::Mark | Op::Tare | Op::Done => {
                 unreachable!("these take no time")
             }
         }
@@ -350,7 +355,7 @@ fn duration_ns(op: &Op, is_first: bool, costs: &Costs) -> u64 {
         | Op::Affinity { .. }
         | Op::Move { .. } => costs.syscall_ns,
         Op::Send { .. } | Op::Recv { .. } => unreachable!("{op:?} is a message"),
-        Op::Run(_) | Op::Loop { .. } | Op::End { .. } | Op::Mark | Op::Done => 0,
+        Op::Run(_) | Op::Loop { .. } | Op::End { .. } | Op::Mark | Op::Tare | Op::Done => 0,
     }
 }
 

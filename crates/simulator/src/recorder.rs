@@ -78,6 +78,9 @@ pub struct Recorder {
     /// Messages received since the mark.
     messages: u64,
     marked_at_ns: Option<u64>,
+    /// When what is to be taken from the makespan began, and how long it took.
+    tare_began_ns: Option<u64>,
+    tare_ns: Option<u64>,
     /// When the last task so far ended.
     last_exit_ns: u64,
     requests: Requests,
@@ -119,6 +122,8 @@ impl Recorder {
             interrupts: 0,
             messages: 0,
             marked_at_ns: None,
+            tare_began_ns: None,
+            tare_ns: None,
             last_exit_ns: 0,
             requests: Requests::default(),
             observed: Observed::new(options),
@@ -171,6 +176,14 @@ impl Recorder {
     /// A task ended.
     pub fn exited(&mut self, now_ns: u64) {
         self.last_exit_ns = now_ns;
+    }
+
+    /// What is to be taken from the makespan begins, and the second time ends; then no time counts.
+    pub fn tare(&mut self, now_ns: u64) {
+        match self.tare_began_ns {
+            None => self.tare_began_ns = Some(now_ns),
+            Some(began_ns) => drop(self.tare_ns.get_or_insert(now_ns - began_ns)),
+        }
     }
 
     /// What is measured begins; only the first time counts.

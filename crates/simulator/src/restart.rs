@@ -13,6 +13,7 @@ use crate::enqueueing::SLICE_DFL_NS;
 use crate::failure::FailureKind;
 use crate::flags;
 use crate::linked::Adopted;
+use crate::object_calls::CALLS;
 use crate::operations::Operation;
 use crate::place::{Place, TaskId};
 use crate::timer::Timer;
@@ -116,14 +117,15 @@ impl Core<'_> {
         };
         if let Some(linked) = self.policy.drop_code() {
             if let Some(profiler) = self.recorder.profiler() {
-                profiler.add(&linked.machine);
+                profiler.add(&linked.machine, |call| CALLS[call].0);
             }
             self.visible.give_back(linked.machine.into_memory());
         }
-        let (nr_cpus, mode) = (self.cpus.len(), self.policy.given.mode);
+        let nr_cpus = self.cpus.len();
+        let how = (self.policy.given.mode, self.policy.time.is_taken());
         let release = self.policy.given.release;
-        let world = world(self.visible.width(), self.policy.takes_cids(), release);
-        let adopted = Adopted::new(&loaded, &mut self.visible, world, release, nr_cpus, mode);
+        let world = world(self.world_kind(), release);
+        let adopted = Adopted::new(&loaded, &mut self.visible, world, release, nr_cpus, how);
         let is_there = adopted.is_ok();
         self.policy.replace(adopted.ok());
         if !is_there {

@@ -11,14 +11,28 @@ use scenario::machine::Release;
 use std::mem::offset_of;
 use std::sync::OnceLock;
 
-/// The world that every object is linked with that a kernel of this release takes, where masks are
-/// so wide and operations take cids or CPUs.
-pub fn world(width: MaskWidth, takes_cids: bool, release: Option<Release>) -> &'static World {
-    const KINDS: usize = 4 * (Release::ALL.len() + 1);
+/// What worlds differ by, beside releases.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WorldKind {
+    /// How wide masks are.
+    pub width: MaskWidth,
+    /// Whether operations take cids where others take CPUs.
+    pub takes_cids: bool,
+    /// Whether the policy's own instructions take time: then the calls that tell it are made.
+    pub takes_time: bool,
+}
+
+/// Calls that depend on the time, or tell it.
+const TIMED: [&str; 4] = ["scx_bpf_now", "bpf_ktime_get_ns", "bpf_spin_lock", "bpf_spin_unlock"];
+
+/// The world that every object is linked with that a kernel of this release takes.
+pub fn world(kind: WorldKind, release: Option<Release>) -> &'static World {
+    const KINDS: usize = 8 * (Release::ALL.len() + 1);
     static WORLDS: [OnceLock<World>; KINDS] = [const { OnceLock::new() }; KINDS];
+    let WorldKind { width, takes_cids, takes_time } = kind;
     let is_wide = width == MaskWidth::Wide;
-    let kind = usize::from(is_wide) + 2 * usize::from(takes_cids);
-    WORLDS[kind + 4 * release.map_or(0, |release| 1 + release as usize)].get_or_init(|| {
+    let kind = usize::from(is_wide) + 2 * usize::from(takes_cids) + 4 * usize::from(takes_time);
+    WORLDS[kind + 8 * release.map_or(0, |release| 1 + release as usize)].get_or_init(|| {
         let number = |name: &str| CALLS.iter().position(|(known, _)| *known == name);
         let functions = CALLS.iter().enumerate().map(|(at, (name, _))| ((*name).to_owned(), at));
         World {
@@ -29,6 +43,7 @@ pub fn world(width: MaskWidth, takes_cids: bool, release: Option<Release>) -> &'
                 .collect(),
             shortcuts: shortcuts(width)
                 .into_iter()
+                .filter(|(name, _)| !(takes_time && TIMED.contains(name)))
                 .filter_map(|(n, s)| Some((number(n)?, s)))
                 .collect(),
             holdings: HOLDINGS.iter().filter_map(|&(n, what)| Some((number(n)?, what))).collect(),

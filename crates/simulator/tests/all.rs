@@ -29,6 +29,7 @@ mod objects;
 mod order_of_events;
 mod other_headers;
 mod pipes;
+mod policy_time;
 mod prints;
 mod profile;
 mod published_shapes;

@@ -118,9 +118,10 @@ fn what_a_cost_adds_is_told_apart() {
         assert_eq!(of.scheduler(), all.scheduler);
         assert!(of.switch + of.refill <= all.kernel);
         let scheduler = [of.wakeup, of.operation, of.queue, of.scan, of.lock, of.interrupt];
+        let scheduler = [scheduler.as_slice(), &[of.instructions]].concat();
         [[of.switch, of.refill].as_slice(), &scheduler].concat()
     };
-    let costs: [(&str, Change); 8] = [
+    let costs: [(&str, Change); 9] = [
         ("fifo", |c| c.context_switch_ns = 100),
         ("fifo", |c| c.migration_ns = [100; 5]),
         ("fifo", |c| c.wakeup_ns = 100),
@@ -129,6 +130,7 @@ fn what_a_cost_adds_is_told_apart() {
         ("linux_2_4", |c| (c.scan_step_ns, c.scan_miss_ns) = (100, 100)),
         ("linux_2_4", |c| c.lock_ns = 100),
         ("fifo", |c| c.ipi_send_ns = 100),
+        ("fifo", |c| c.policy.instruction_ps = 1000),
     ];
     for (part, (policy, change)) in costs.into_iter().enumerate() {
         let ns = parts(policy, change);

@@ -23,7 +23,7 @@ fn lines_and_operations_have_the_same_sum_and_the_run_is_the_same() {
             (profiled(&policy, true, 200 * MS), profiled(&policy, false, 200 * MS));
         assert_eq!(with.digest, without.digest, "{name}");
         assert_eq!(without.profile, None);
-        let Profile { operations, lines } = with.profile.expect("it was asked for");
+        let Profile { operations, lines, .. } = with.profile.expect("it was asked for");
         let of_operations: u64 = operations.iter().map(|one| one.instructions).sum();
         assert_eq!(lines.iter().map(|one| one.instructions).sum::<u64>(), of_operations, "{name}");
         assert!(of_operations > 0 && lines.iter().all(|one| one.line > 0), "{name}");
@@ -49,6 +49,9 @@ fn ten_instructions_more_are_ten_more_of_each_call_and_of_their_line() {
     assert_eq!(more, [10; 3]);
     let line = many.lines.iter().find(|line| line.text.contains("TEN_MORE"));
     let line = line.expect("the object keeps its text");
+    let inserted = many.kernel_calls.iter().find(|one| one.called.contains("dsq_insert"));
+    assert_eq!(inserted.map(|one| one.calls), Some(after.calls));
+    assert_eq!((many.function_calls, many.divisions), (0, 0));
     assert_eq!((line.function.as_str(), line.line), ("many_enqueue", 12));
     assert_eq!(line.instructions, 10 * after.calls);
 }
@@ -64,7 +67,7 @@ hotplug = [{ at = "10ms", cpu = 1, state = "offline" }]
     let workload = parsed(text);
     let result = attempt_with(&policy, &costless(2, 1000), &workload, &options);
     assert_eq!(result.restarts, 1);
-    let Profile { operations, lines } = result.profile.expect("it was asked for");
+    let Profile { operations, lines, .. } = result.profile.expect("it was asked for");
     let init = operations.iter().find(|one| one.operation == "init_task");
     assert!(init.is_none_or(|init| init.calls == 6), "{operations:?}");
     let of_operations: u64 = operations.iter().map(|one| one.instructions).sum();

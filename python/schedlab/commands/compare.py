@@ -149,6 +149,7 @@ def _tell(
         table.print_verdicts(answer.judged)
         table.print_interactivity(answer.study, answer.metrics)
         table.print_knees(answer.study)
+        table.print_instructions(answer.study)
     if report_path:
         from schedlab.experiment import page
 

@@ -77,7 +77,11 @@ def render(
         measured_on=measured_on([*study.completed, *study.incomplete]),
         split_rows=split_rows,
         switch_costs=costs,
-        cost_parts=[part for part in switch_costs.PARTS if any(c.parts[part].mean for c in costs)],
+        cost_parts=[
+            part
+            for part in switch_costs.PARTS
+            if any(part in cost.parts and cost.parts[part].mean for cost in costs)
+        ],
         knees=list(switch_costs.knee_texts(study)),
         what_was_run=_what_was_run(study),
         cpu_parts=figures.parts_of(row["shares"] or {} for row in split_rows),

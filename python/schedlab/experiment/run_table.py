@@ -140,6 +140,8 @@ def _waits_and_shares(result: Mapping) -> Iterator[tuple[str, str]]:
         # Runs of older stores do not tell.
         if told := {name: ns for name, ns in (result.get("overhead_ns") or {}).items() if ns}:
             yield "of which", _shares(told, total_ns)
+    if executed := result.get("policy_executed"):
+        yield "executed", _executed(executed, result["switches"])
     yield "Jain fairness", f"{result['jain_fairness']:.4f}"
 
 
@@ -147,6 +149,14 @@ def _shares(parts_ns: Mapping[str, int], total_ns: int) -> str:
     return ", ".join(
         f"{name.replace('_', ' ')} {100 * ns / total_ns:.2f} %" for name, ns in parts_ns.items()
     )
+
+
+def _executed(executed: Mapping[str, int], switches: int) -> str:
+    """What the policy executed, where that takes time."""
+    instructions = executed["instructions"]
+    a_switch = f", {instructions / switches:,.1f} a switch" if switches else ""
+    of_them = "{divisions:,} divide, {calls:,} call the kernel".format(**executed)
+    return f"{count_text(instructions, 'instruction')} of the policy{a_switch}; {of_them}"
 
 
 def _recording(result: Mapping) -> str:

@@ -22,6 +22,7 @@ MEANINGS = {
     "refill": "filling caches",
     "wakeup": "waking tasks",
     "operation": "calling the policy",
+    "instructions": "executing the policy's own instructions",
     "queue": "putting tasks into queues and taking them out",
     "scan": "looking through queues task by task",
     "lock": "fetching locks from other CPUs",
@@ -29,6 +30,8 @@ MEANINGS = {
     "interrupt": "interrupting other CPUs",
 }
 PARTS = tuple(MEANINGS)
+# Told only of machines that say what an instruction costs.
+INSTRUCTIONS = "instructions"
 # A switch costs so many times what it costs at the first value, at a knee and behind it.
 KNEE = 2.0
 
@@ -39,11 +42,13 @@ Parts = Mapping[str, float]
 @dataclass(frozen=True, slots=True)
 class SwitchCost(OfPolicy):
     """What a switch costs in one cell in ns, all of it and by part, and what percentage of the CPU
-    time is left for the tasks' own work; means over runs."""
+    time is left for the tasks' own work; means over runs. `executed` is how many instructions the
+    policy executed a switch, None where they take no time."""
 
     total: Estimate
     parts: Mapping[str, Estimate]
     work: Estimate
+    executed: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +98,10 @@ def switch_costs(study: Study) -> list[SwitchCost]:
             totals = [sum(parts.values()) for parts in of_runs]
             parts = {name: estimate([of_run[name] for of_run in of_runs]) for name in PARTS}
             work = estimate([_work_percent(record) for record in cell.runs[policy]])
-            rows.append(SwitchCost(panel, cell, policy, estimate(totals), parts, work))
+            executed = _executed(cell.runs[policy])
+            if executed is None:
+                del parts[INSTRUCTIONS]
+            rows.append(SwitchCost(panel, cell, policy, estimate(totals), parts, work, executed))
     return rows
 
 
@@ -148,8 +156,17 @@ def _parts_of_runs(records: Sequence[RunRecord]) -> list[Parts]:
         if not overhead or not switches:
             return []
         whole = overhead | {"lock_wait": record.result["cpu_time_ns"]["lock_wait"]}
-        of_runs.append({name: whole[name] / switches for name in PARTS})
+        # Only where a policy's instructions take time, they have a part.
+        of_runs.append({name: whole.get(name, 0) / switches for name in PARTS})
     return of_runs
+
+
+def _executed(records: Sequence[RunRecord]) -> Estimate | None:
+    """Instructions of the policy's own a switch; None where one of the runs does not tell."""
+    if not all(record.result.get("policy_executed") for record in records):
+        return None
+    results = [record.result for record in records]
+    return estimate([one["policy_executed"]["instructions"] / one["switches"] for one in results])
 
 
 def _work_percent(record: RunRecord) -> float:

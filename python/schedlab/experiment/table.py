@@ -259,6 +259,26 @@ def print_knees(study: Study) -> None:
             print_data(f"{text}\n")
 
 
+def print_instructions(study: Study) -> None:
+    """What the policies' own instructions take of a switch, and how many they are; nothing where
+    they take no time."""
+    rows = []
+    for row in switch_costs.switch_costs(study):
+        if row.executed:
+            ns = bounded(row.parts[switch_costs.INSTRUCTIONS], form=time_text)
+            rows.append((row, f"{ns} for {number_text(row.executed.mean)}"))
+    what = "policies' own instructions: time and number a switch"
+    if study.axis is not None and rows:
+        _print_against(study, what, rows)
+    if study.axis is not None or not rows:
+        return
+    of_panels: dict[str, list] = {}
+    for panel, texts in by_key((row.panel.name, (row.policy, text)) for row, text in rows).items():
+        of_panels[panel] = [("a switch", [("a switch", dict(texts))])]
+    print_data(what)
+    _print_by_policy(study.policies, _wide_table(study.policies, of_panels), of_panels)
+
+
 def _metric_texts(metrics: Metrics, is_short: bool = False) -> Iterator[tuple[OfPolicy, str, str]]:
     """Each row with the name of a metric of it and its text; `is_short` for what says most."""
     percentiles = ("p99",) if is_short else SHOWN_PERCENTILES
@@ -343,6 +363,7 @@ def answer_json(answer: Answer, records: Sequence[RunRecord], nr_reused: int) ->
             _place(row)
             | {"total": asdict(row.total), "work": asdict(row.work)}
             | {"parts": {name: asdict(part) for name, part in row.parts.items()}}
+            | ({"executed": asdict(row.executed)} if row.executed else {})
             for row in switch_costs.switch_costs(study)
         ],
         "knees": [

@@ -75,7 +75,8 @@ pub struct Played {
     pub status: Status,
     /// The workload's time 0 on `CLOCK_MONOTONIC`.
     pub start_at_monotonic_ns: u64,
-    /// From the mark (or the start) to the end of the last task, or of the play.
+    /// From the mark (or the start) to the end of the last task, or of the play, less what the
+    /// workload measured to be taken from it.
     pub makespan_ns: u64,
     /// From the start to the end of the play.
     pub elapsed_ns: u64,
@@ -124,11 +125,12 @@ pub fn score(setting: &Setting, status: Status, nr_cpus: u64) -> Played {
     let (requests, response_ns) = setting
         .requests
         .map_or_else(Default::default, |requests| requests.score(stage, workload, setting.seed));
+    let tare_ns = play.tare_ns.load(SeqCst);
     let marked_at_ns = (mark_ns > 0).then(|| since_start_ns(mark_ns));
     Played {
         status,
         start_at_monotonic_ns,
-        makespan_ns: end_ns.saturating_sub(marked_at_ns.unwrap_or(0)),
+        makespan_ns: end_ns.saturating_sub(marked_at_ns.unwrap_or(0)).saturating_sub(tare_ns),
         elapsed_ns,
         marked_at_ns,
         messages: tasks.iter().map(|task| task.messages).sum(),

@@ -37,6 +37,9 @@ pub struct Play {
     pub ended_at_ns: AtomicU64,
     /// When the mark was reached; 0 before.
     pub marked_at_ns: AtomicU64,
+    /// When what is to be taken from the makespan began, and how long it took; 0 before.
+    pub tare_began_ns: AtomicU64,
+    pub tare_ns: AtomicU64,
     /// Loop turns that compute for a millisecond.
     pub turns_per_ms: AtomicU64,
     /// The first failure: see [`Failure`]; 0 is none.
@@ -154,6 +157,18 @@ impl Play {
     pub fn tell(&self) {
         self.news.fetch_add(1, SeqCst);
         system::futex_wake(&self.news, system::EVERY_BIT);
+    }
+
+    /// What is to be taken from the makespan begins, and the second time ends.
+    pub fn tare(&self) {
+        let now_ns = system::now_ns();
+        match self.tare_began_ns.compare_exchange(0, now_ns, SeqCst, SeqCst) {
+            Ok(_) => {}
+            Err(began_ns) => {
+                let took_ns = now_ns.saturating_sub(began_ns);
+                let _ = self.tare_ns.compare_exchange(0, took_ns, SeqCst, SeqCst);
+            }
+        }
     }
 
     /// The mark has been reached; only the first time counts.

@@ -384,6 +384,7 @@ impl Life<'_> {
             Op::Loop { repeat, end } => self.enter_loop(repeat, end as usize),
             Op::End { start } => self.end_round(start as usize),
             Op::Mark => setting.stage.play().mark(),
+            Op::Tare => setting.stage.play().tare(),
             Op::Release { every, .. } => self.release(every)?,
             Op::Done => self.end_request()?,
             Op::Exit => return Ok(false),

@@ -90,6 +90,7 @@ impl<H: Host> Frame<'_, '_, H> {
     pub(super) fn step(&mut self, at: usize, of: Instruction) -> Result<Next, Stop> {
         match of {
             Instruction::Arithmetic { operation, width, to, by } => {
+                self.run.machine.reach.divisions += u64::from(operation.divides());
                 let (a, b) = (self.get(to), self.operand(by));
                 self.set(to, compute::arithmetic(operation, width, a, b));
             }
@@ -139,6 +140,7 @@ impl<H: Host> Frame<'_, '_, H> {
             Instruction::Call(Callee::Offered(number)) => {
                 let arguments = self.arguments(at);
                 self.run.machine.reach.place = at as u64;
+                self.run.machine.reach.calls_made += 1;
                 self.registers[0] = H::call(self.run, number, arguments)?;
             }
             Instruction::Call(Callee::Function(number)) => {

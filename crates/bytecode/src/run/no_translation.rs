@@ -10,7 +10,7 @@ pub(super) enum Translation {}
 
 impl Translation {
     /// `None`: the interpreter runs everywhere.
-    pub(super) fn new(_: &Program, _: Layout, _: bool, _: u64) -> Option<Translation> {
+    pub(super) fn new(_: &Program, _: Layout, _: bool, _: u64, _: bool) -> Option<Translation> {
         None
     }
 }

@@ -193,12 +193,6 @@ impl<H: Host> Run<'_, H> {
     }
 }
 
-/// Whether its second value may not be zero, in C.
-fn divides(operation: Arithmetic) -> bool {
-    use Arithmetic::{Divide, DivideSigned, Modulo, ModuloSigned};
-    matches!(operation, Divide | DivideSigned | Modulo | ModuloSigned)
-}
-
 impl<H: Host> StrictFrame<'_, '_, H> {
     /// Runs it from an instruction to its end, and gives R0.
     fn run(&mut self, first: usize) -> Result<u64, Box<Fault>> {
@@ -264,7 +258,7 @@ impl<H: Host> StrictFrame<'_, '_, H> {
                 let address = self.checked(base, offset, size, true)?;
                 self.frame.run.shadow().check_written(address, size.bytes(), Touch::Read)
             }
-            Instruction::Arithmetic { operation, width, by, .. } if divides(operation) => {
+            Instruction::Arithmetic { operation, width, by, .. } if operation.divides() => {
                 let by = self.frame.operand(by);
                 let is_zero = if width == Width::Bits32 { by as u32 == 0 } else { by == 0 };
                 let is_refused = is_zero && self.frame.run.shadow().refuses_open;

@@ -52,6 +52,8 @@ const FRAME_END: i32 = offset_of!(Reach, frame_end) as i32;
 const PLACE: i32 = offset_of!(Reach, place) as i32;
 const CALLS: i32 = offset_of!(Reach, calls) as i32;
 const ARENA: i32 = offset_of!(Reach, arena) as i32;
+const DIVISIONS: i32 = offset_of!(Reach, divisions) as i32;
+const CALLS_MADE: i32 = offset_of!(Reach, calls_made) as i32;
 const PAGES: i32 = offset_of!(Reach, pages) as i32;
 const REGISTERS_AT: i32 = offset_of!(Reach, registers) as i32;
 
@@ -101,12 +103,14 @@ impl Translation {
         layout: Layout,
         has_arena: bool,
         most: u64,
+        tells_apart: bool,
     ) -> Option<Translation> {
         // Displacements of 32 bits must hold the layout, the first address and any offset.
         if layout.bytes > i32::MAX as u64 - (1 << 17) {
             return None;
         }
-        let (code, entries, inner) = Translator::new(program, layout, has_arena)?.code(most)?;
+        let translator = Translator::new(program, layout, has_arena, tells_apart)?;
+        let (code, entries, inner) = translator.code(most)?;
         // SAFETY: an entry is code that takes these arguments, keeps the registers that its caller
         // needs, and lives as long as the buffer.
         let entry = |at| unsafe { std::mem::transmute::<*const u8, Enter>(code.ptr(at)) };

@@ -120,7 +120,7 @@ impl Loaded {
         let mut machines = [false, true].map(|translated| self.machine(translated));
         let [interpreted, translated] = machines.each_mut().map(|machine| {
             let answer = machine.call(&mut Answers, number, given);
-            (answer, machine.instructions())
+            (answer, machine.taken())
         });
         assert_eq!(interpreted, translated, "{name}{arguments:x?}");
         let [one, other] = machines.map(Machine::into_memory);
@@ -154,6 +154,7 @@ impl Loaded {
     pub fn machine(&self, translated: bool) -> Machine {
         let memory = Box::new(self.memory.clone());
         let mut machine = Machine::new(self.program.clone(), memory, INSTRUCTIONS_MAX);
+        machine.tell_apart();
         assert!(!translated || machine.translate(), "this machine");
         machine
     }

@@ -5,7 +5,8 @@
 
 use crate::model::error::ScenarioError;
 use crate::model::machine::{
-    Bus, CPUS_MAX, Costs, Cpu, DISTANCES, Distance, Linux, Machine, Release, WATCHDOG_DEFAULT_NS,
+    Bus, CPUS_MAX, Costs, Cpu, DISTANCES, Distance, Linux, Machine, PolicyCosts, Release,
+    WATCHDOG_DEFAULT_NS,
 };
 use crate::reading::{Document, Node, TableNode, parse_table, read_table, stem};
 use std::collections::BTreeMap;
@@ -16,6 +17,8 @@ use toml::Table;
 pub const HZ_MAX: u32 = 10_000;
 /// The largest cost in nanoseconds: a second.
 pub const COST_NS_MAX: u64 = 1_000_000_000;
+/// The most that an instruction of a policy may cost in picoseconds: a microsecond.
+pub const INSTRUCTION_PS_MAX: u64 = 1_000_000;
 /// The largest cache in KiB (1 TiB), and the longest scan that fits in one.
 pub const CACHE_KIB_MAX: u64 = 1 << 30;
 /// The longest cache line in bytes.
@@ -52,7 +55,7 @@ const ROOT_KEYS: [&str; 14] = [
 const BUS_KEYS: [&str; 2] = ["caches", "mb_per_s"];
 const TOPOLOGY_KEYS: [&str; 5] =
     ["numa_nodes", "sockets", "caches_per_socket", "cores_per_cache", "threads_per_core"];
-const COST_KEYS: [&str; 28] = [
+const COST_KEYS: [&str; 31] = [
     "context_switch_ns",
     "thread_switch_ns",
     "cold_switch_ns",
@@ -81,6 +84,9 @@ const COST_KEYS: [&str; 28] = [
     "refill_ns_per_kib",
     "cache_kib",
     "smt_percent",
+    "instruction_ps",
+    "division_ps",
+    "call_ps",
 ];
 const DISTANCE_KEYS: [&str; DISTANCES] = ["same", "smt", "cache", "node", "remote"];
 
@@ -300,6 +306,20 @@ fn read_costs(node: &Node) -> Result<Costs, ScenarioError> {
         refill_ns_per_kib: by_distance("refill_ns_per_kib")?,
         cache_kib: sourced(&table, "cache_kib")?.unsigned(0, CACHE_KIB_MAX)?,
         smt_percent: sourced(&table, "smt_percent")?.unsigned(1, 100)?,
+        policy: read_policy_costs(&table)?,
+    })
+}
+
+/// What a policy's instructions cost; nothing where the machine does not say it.
+fn read_policy_costs(costs: &TableNode) -> Result<PolicyCosts, ScenarioError> {
+    let ps = |key: &str| match costs.get(key)? {
+        Some(_) => sourced(costs, key)?.unsigned(0, INSTRUCTION_PS_MAX),
+        None => Ok(0),
+    };
+    Ok(PolicyCosts {
+        instruction_ps: ps("instruction_ps")?,
+        division_ps: ps("division_ps")?,
+        call_ps: ps("call_ps")?,
     })
 }
 

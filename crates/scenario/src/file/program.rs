@@ -32,7 +32,7 @@ const STEP_KEYS: [&str; 16] = [
     "run", "sleep", "send", "recv", "wake", "wake_all", "wait", "fork", "nice", "affinity", "move",
     "release", "repeat", "do", "bytes", "deadline",
 ];
-const WORDS: [&str; 5] = ["yield", "join", "mark", "done", "exit"];
+const WORDS: [&str; 6] = ["yield", "join", "mark", "tare", "done", "exit"];
 const AMOUNT_KEYS: [&str; 5] = ["uniform", "exponential", "normal", "log_normal", "quantiles"];
 
 /// An unknown key of a step may also be a word that was written as a table.
@@ -125,6 +125,7 @@ impl ProgramReader<'_> {
                 "yield" => Op::Yield,
                 "join" => Op::Join,
                 "mark" => Op::Mark,
+                "tare" => Op::Tare,
                 "done" => Op::Done,
                 "exit" => Op::Exit,
                 _ => return Err(node.bad("no such step", choices("words", word, &WORDS))),

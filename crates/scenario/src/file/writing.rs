@@ -7,7 +7,7 @@ use crate::file::cgroups::{place_text, write_cgroups};
 use crate::file::changes::write_changes;
 use crate::model::check::TASK_NAME_BYTES_MAX;
 use crate::model::duration::duration;
-use crate::model::machine::{Costs, Cpu, DISTANCES, Machine};
+use crate::model::machine::{Costs, Cpu, DISTANCES, Machine, PolicyCosts};
 use crate::model::text::{EVERY_CPU, cpus_text, quoted};
 use crate::model::workload::{
     Amount, NO_DEADLINE_NS, Op, Program, Quantiles, Repeat, TaskTemplate, Workload,
@@ -253,6 +253,7 @@ fn step(op: &Op, workload: &Workload) -> String {
         }
         Op::End { .. } => "] }".to_string(),
         Op::Mark => "\"mark\"".to_string(),
+        Op::Tare => "\"tare\"".to_string(),
         Op::Exit => "\"exit\"".to_string(),
     }
 }
@@ -355,6 +356,11 @@ fn costs(costs: &Costs) -> Vec<(&'static str, String)> {
     if costs.cold_switch_ns > 0 {
         found.push(("cold_switch_ns", costs.cold_switch_ns.to_string()));
     }
+    let PolicyCosts { instruction_ps, division_ps, call_ps } = costs.policy;
+    let of_policy =
+        [("instruction_ps", instruction_ps), ("division_ps", division_ps), ("call_ps", call_ps)];
+    let said = of_policy.into_iter().filter(|(_, ps)| *ps > 0);
+    found.extend(said.map(|(name, ps)| (name, ps.to_string())));
     found.push(("line_transfer_ns", by_distance(costs.line_transfer_ns)));
     found.push(("migration_ns", by_distance(costs.migration_ns)));
     found.push(("refill_ns_per_kib", by_distance(costs.refill_ns_per_kib)));

@@ -16,7 +16,9 @@
 use crate::made::builder::ProgramBuilder;
 use crate::made::draw::Random;
 use crate::made::random_changes::disturb;
-use crate::model::machine::{Costs, Cpu, DISTANCES, Linux, Machine, WATCHDOG_DEFAULT_NS};
+use crate::model::machine::{
+    Costs, Cpu, DISTANCES, Linux, Machine, PolicyCosts, WATCHDOG_DEFAULT_NS,
+};
 use crate::model::workload::{
     Amount, Channel, InitialTask, Op, Program, Repeat, TaskTemplate, Workload,
 };
@@ -132,6 +134,8 @@ fn random_costs(rng: &mut Random) -> Costs {
         refill_ns_per_kib,
         cache_kib: cost(4_096),
         smt_percent: 50 + rng.below(51),
+        // Not drawn, for the same reason.
+        policy: PolicyCosts::default(),
     }
 }
 

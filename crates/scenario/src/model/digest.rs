@@ -4,7 +4,7 @@
 //! when what it stands for changes. Descriptions and the names of files are left out; the names of
 //! tasks are kept, because a policy can read them (`comm`).
 
-use crate::model::machine::{Bus, Machine};
+use crate::model::machine::{Bus, Machine, PolicyCosts};
 use crate::model::workload::{
     Amount, Cgroup, ChangeKind, CpuSet, Op, Quantiles, Repeat, TaskTemplate, Workload,
 };
@@ -54,6 +54,11 @@ fn encode_machine(out: &mut Encoder, machine: &Machine) {
     }
     for cost in machine.costs.values() {
         out.number(cost);
+    }
+    if machine.costs.policy.any() {
+        let PolicyCosts { instruction_ps, division_ps, call_ps } = machine.costs.policy;
+        out.text("instructions");
+        [instruction_ps, division_ps, call_ps].into_iter().for_each(|ps| out.number(ps));
     }
     // Last and only if there is one: machines without it keep the digests that they had.
     if let Some(release) = machine.release {
@@ -181,6 +186,7 @@ fn encode_op(out: &mut Encoder, op: &Op, cpu_sets: &[CpuSet]) {
         }
         Op::End { start } => out.tagged(13).number(start.into()),
         Op::Mark => out.tag(14),
+        Op::Tare => out.tag(20),
         Op::Exit => out.tag(15),
         Op::Release { every, deadline_ns } => {
             encode_amount(out.tagged(16), every);

@@ -200,6 +200,28 @@ pub struct Costs {
     pub cache_kib: u64,
     /// Speed of a hardware thread while its sibling is busy, in percent of its speed alone.
     pub smt_percent: u64,
+    /// What the policy's own instructions cost.
+    #[serde(default)]
+    pub policy: PolicyCosts,
+}
+
+/// What instructions of a policy cost, in picoseconds; all 0 where they take no time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyCosts {
+    /// An instruction, whatever it does.
+    pub instruction_ps: u64,
+    /// What one that divides takes longer.
+    pub division_ps: u64,
+    /// What one that calls a function of the kernel takes longer, beside what that does.
+    pub call_ps: u64,
+}
+
+impl PolicyCosts {
+    /// Whether instructions take time.
+    pub fn any(self) -> bool {
+        self != PolicyCosts::default()
+    }
 }
 
 impl Costs {
@@ -235,6 +257,7 @@ impl Costs {
             refill_ns_per_kib,
             cache_kib,
             smt_percent,
+            policy: _, // The digest has it apart.
         } = *self;
         let mut values = vec![context_switch_ns, thread_switch_ns, syscall_ns, message_ns];
         values.extend([copy_ns_per_kib, wakeup_ns, ipi_send_ns, ipi_ns, idle_exit_ns]);

@@ -156,6 +156,9 @@ pub enum Op {
     },
     /// What is measured begins here (the first time any task reaches it).
     Mark,
+    /// From the first of these to the second is a time that is no part of what is measured: it is
+    /// taken from the makespan, as lmbench takes what a pipe costs from what a switch takes.
+    Tare,
     /// The task ends. A program that runs off its end does the same.
     Exit,
 }

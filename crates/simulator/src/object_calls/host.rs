@@ -9,8 +9,9 @@ use crate::shown::written_fields;
 use crate::visible::TASK_MASK_AT;
 use bytecode::{FaultKind, Host, Run, Size, Stop};
 
-/// Makes a call with CPUs in the place of cids, which in strict runs the kernel may forbid. It is
-/// given the arguments one by one, so that other calls leave them in their registers.
+/// Makes a call with CPUs in the place of cids, which in strict runs the kernel may forbid, at the
+/// time at which the instructions before it have been executed. It is given the arguments one by
+/// one, so that other calls leave them in their registers.
 #[cold]
 #[inline(never)]
 fn looked_at(
@@ -23,6 +24,10 @@ fn looked_at(
     e: u64,
 ) -> Result<u64, Stop> {
     let (name, _) = CALLS[number];
+    if run.host.policy.time.is_taken() {
+        let taken = run.taken();
+        run.host.charge_instructions(taken);
+    }
     let mut arguments = [a, b, c, d, e];
     let goes_on = !run.host.policy.takes_cids() || run.host.take_cid_of_queue(name, &mut arguments);
     match (goes_on, run.host.policy.is_strict()) {

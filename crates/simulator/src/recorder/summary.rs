@@ -8,6 +8,7 @@ use crate::cpus::Cpus;
 use crate::failure::Failure;
 use crate::observation::Observation;
 use crate::place::TaskId;
+use crate::policy_time::PolicyExecuted;
 use crate::profile::Profile;
 use crate::queue_record::QueueRecord;
 use crate::queues::Queues;
@@ -76,6 +77,9 @@ pub struct Overhead {
     pub lock: u64,
     /// Sending interrupts to other CPUs.
     pub interrupt: u64,
+    /// Executing the policy's own instructions, where they take time.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub instructions: u64,
 }
 
 impl Overhead {
@@ -89,12 +93,14 @@ impl Overhead {
             scan: spent(Spent::Scan),
             lock: spent(Spent::Lock),
             interrupt: spent(Spent::Interrupt),
+            instructions: spent(Spent::Instructions),
         }
     }
 
     /// All of it that is of the scheduler.
     pub fn scheduler(&self) -> u64 {
-        self.wakeup + self.operation + self.queue + self.scan + self.lock + self.interrupt
+        let called = self.operation + self.instructions + self.queue + self.scan + self.lock;
+        self.wakeup + called + self.interrupt
     }
 }
 
@@ -161,8 +167,11 @@ pub struct RunResult {
     pub error: Option<Failure>,
     /// Equal for equal runs.
     pub digest: String,
-    /// From the workload's mark (or the start) to the end of the last task.
+    /// From the workload's mark (or the start) to the end of the last task, less [`Self::tare_ns`].
     pub makespan_ns: u64,
+    /// What the workload measured beside, and what is no part of its makespan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tare_ns: Option<u64>,
     /// Simulated time.
     pub elapsed_ns: u64,
     /// Messages received after the mark.
@@ -195,6 +204,9 @@ pub struct RunResult {
     pub cpu_time_ns: CpuTime,
     /// Where the kernel's part of it went.
     pub overhead_ns: Overhead,
+    /// What the policy executed in that time, if it takes time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy_executed: Option<PolicyExecuted>,
     /// Uninterrupted stays on a CPU.
     pub run_ns: Distribution,
     /// Waits of runnable tasks for a CPU.
@@ -255,6 +267,8 @@ pub struct Ending {
     pub nr_restarts: u64,
     /// Its state when it failed.
     pub dump: Option<Dump>,
+    /// What the policy executed, if that takes time.
+    pub policy_executed: Option<PolicyExecuted>,
 }
 
 /// Turns counters into a result.
@@ -287,7 +301,9 @@ pub fn summarize(
         status: ending.status,
         error: ending.failure,
         digest: digest.text(),
-        makespan_ns: end_ns.saturating_sub(recorder.marked_at_ns.unwrap_or(0)),
+        makespan_ns: (end_ns.saturating_sub(recorder.marked_at_ns.unwrap_or(0)))
+            .saturating_sub(recorder.tare_ns.unwrap_or(0)),
+        tare_ns: recorder.tare_ns,
         elapsed_ns: ending.elapsed_ns,
         messages: recorder.messages,
         nr_tasks: tasks.len() as u64,
@@ -303,6 +319,7 @@ pub fn summarize(
         restarts: ending.nr_restarts,
         cpu_time_ns: CpuTime::of(&spent, &overhead),
         overhead_ns: overhead,
+        policy_executed: ending.policy_executed,
         run_ns: recorder.run_ns.quantiles(),
         wait_ns: wait_ns.quantiles(),
         wakeup_latency_ns: recorder.wakeup_latency_ns.distribution(),

@@ -133,6 +133,16 @@ impl Translator<'_> {
         }
     }
 
+    /// Adds one to a count of the machine's.
+    pub(super) fn count_at(&mut self, offset: i32) {
+        dynasm!(self.to
+            ; .arch aarch64
+            ; ldr x9, [x24, offset as u32]
+            ; add x9, x9, 1
+            ; str x9, [x24, offset as u32]
+        );
+    }
+
     /// Counts some instructions, and goes where it leads if there are too many.
     pub(super) fn count_or_go(&mut self, instructions: i32, label: DynamicLabel) {
         self.count(instructions);

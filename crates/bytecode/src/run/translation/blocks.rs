@@ -49,6 +49,8 @@ pub(super) struct Translator<'a> {
     pub(super) layout: Layout,
     /// Whether there is an arena, see [`Reach`](super::Reach).
     pub(super) has_arena: bool,
+    /// Whether divisions and calls of the host are counted by themselves, too.
+    pub(super) tells_apart: bool,
     /// By function.
     pub(super) functions: Vec<DynamicLabel>,
     /// The end of a function.
@@ -95,6 +97,7 @@ impl<'a> Translator<'a> {
         program: &'a Program,
         layout: Layout,
         has_arena: bool,
+        tells_apart: bool,
     ) -> Option<Translator<'a>> {
         let mut to = Assembler::new().ok()?;
         let labels = program.instructions.iter().map(|_| to.new_dynamic_label()).collect();
@@ -105,6 +108,7 @@ impl<'a> Translator<'a> {
             program,
             layout,
             has_arena,
+            tells_apart,
             functions,
             leave,
             resume,
@@ -256,6 +260,7 @@ impl<'a> Translator<'a> {
     /// Translates one instruction of a function; gives how many are then not yet counted.
     fn instruction(&mut self, at: usize, of: Instruction, before: i32, function: usize) -> i32 {
         let after = before + 1;
+        self.count_apart(&of);
         let is_late = self.is_late(&of);
         if !is_late && !matches!(of, Instruction::Call(Callee::Offered(_))) {
             self.load_for(at, &of);

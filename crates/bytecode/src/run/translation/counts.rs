@@ -6,6 +6,8 @@
 //! skips some instructions counts nothing at all. Where a jump leads back to, all is counted.
 
 use super::blocks::Translator;
+use super::{CALLS_MADE, DIVISIONS};
+use crate::instruction::{Callee, Instruction};
 
 impl Translator<'_> {
     /// How many instructions are uncounted where a jump leads, or are to be if `uncounted` are on
@@ -22,5 +24,17 @@ impl Translator<'_> {
         let due = self.due(target, uncounted);
         self.count(uncounted - due);
         due
+    }
+
+    /// Counts an instruction by itself, too, if it is one of those that are.
+    pub(super) fn count_apart(&mut self, of: &Instruction) {
+        match of {
+            _ if !self.tells_apart => {}
+            Instruction::Arithmetic { operation, .. } if operation.divides() => {
+                self.count_at(DIVISIONS);
+            }
+            Instruction::Call(Callee::Offered(_)) => self.count_at(CALLS_MADE),
+            _ => {}
+        }
     }
 }

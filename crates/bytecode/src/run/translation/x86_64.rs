@@ -133,6 +133,11 @@ impl Translator<'_> {
         }
     }
 
+    /// Adds one to a count of the machine's.
+    pub(super) fn count_at(&mut self, offset: i32) {
+        dynasm!(self.to ; .arch x64 ; add QWORD [r12 + offset], 1);
+    }
+
     /// Counts some instructions, and goes where it leads if there are too many.
     pub(super) fn count_or_go(&mut self, instructions: i32, label: DynamicLabel) {
         dynasm!(self.to ; .arch x64 ; sub r9, instructions ; js =>label);

@@ -1,0 +1,282 @@
+"""How many instructions a policy's own work takes in a kernel, beside those that are simulated.
+
+`make instructions` runs it, in virtual machines whose clock counts instructions. Two tasks on one
+CPU wake each other in turn (`tests/instructions/in_turn.toml`). Under each policy, and under one
+with the same operations as empty as can be, it is measured what a switch takes in a kernel: the
+difference is the policy's, with the kernel's functions that it calls. What each of these takes is
+measured apart, by empty policies that call it more often. What is left are the policy's own
+instructions; beside them stand those of BPF that the simulator counts. One factor, that of plain
+arithmetic, is for all policies.
+
+It prints a row a policy, and exits with 1 if fewer than `WITHIN_MIN` are within `OFF_MAX`.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from schedlab import catalogue
+from schedlab.kernel import referee
+
+POLICIES = (
+    "linux_2_4", "o1", "cfs_2007", "rfs", "cfs", "cfs_gavl", "timering", "bfs", "eevdf",
+)  # fmt: skip
+SCENARIO = Path(__file__).parent / "instructions" / "in_turn.toml"
+OFF_MAX = 0.15
+WITHIN_MIN = 8
+# What is called less often than at every fourth switch is no part of it.
+CALLS_A_SWITCH_MIN = 0.25
+
+# What the empty policy has for each operation that the policy has.
+EMPTY = {
+    "runnable": "void BPF_STRUCT_OPS(empty_runnable, struct task_struct *p, u64 enq_flags) {}",
+    "running": "void BPF_STRUCT_OPS(empty_running, struct task_struct *p) {}",
+    "stopping": "void BPF_STRUCT_OPS(empty_stopping, struct task_struct *p, bool runnable) {}",
+    "quiescent": "void BPF_STRUCT_OPS(empty_quiescent, struct task_struct *p, u64 deq_flags) {}",
+    "dequeue": "void BPF_STRUCT_OPS(empty_dequeue, struct task_struct *p, u64 deq_flags) {}",
+}
+KICK = "\tif (enq_flags & SCX_ENQ_WAKEUP)\n\t\tscx_bpf_kick_cpu(0, SCX_KICK_PREEMPT);\n"
+INSERT = "\tscx_bpf_dsq_insert(p, QUEUE, SCX_SLICE_DFL, enq_flags);\n"
+INSERT_VTIME = "\tscx_bpf_dsq_insert_vtime(p, QUEUE, SCX_SLICE_DFL, p->scx.dsq_vtime, enq_flags);\n"
+TAKE = "\tscx_bpf_dsq_move_to_local(QUEUE);\n"
+MOVE = """\
+	struct task_struct *q;
+
+	bpf_for_each(scx_dsq, q, QUEUE, 0) {
+		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, q, SCX_DSQ_LOCAL, 0))
+			break;
+	}
+"""
+TEXT = """\
+#include <scx/common.bpf.h>
+char _license[] SEC("license") = "GPL";
+#define QUEUE 0
+volatile u64 sink;
+struct locked {{ u64 nr; struct bpf_spin_lock lock; }};
+struct {{
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct locked);
+}} array SEC(".maps");
+struct {{
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, u64);
+}} storage SEC(".maps");
+s32 BPF_STRUCT_OPS_SLEEPABLE(empty_init)
+{{
+	return scx_bpf_create_dsq(QUEUE, -1);
+}}
+void BPF_STRUCT_OPS(empty_enqueue, struct task_struct *p, u64 enq_flags)
+{{
+{insert}{kick}{more}}}
+void BPF_STRUCT_OPS(empty_dispatch, s32 cpu, struct task_struct *prev)
+{{
+{take}}}
+{functions}
+SCX_OPS_DEFINE(empty_ops, .enqueue = (void *)empty_enqueue, .dispatch = (void *)empty_dispatch,
+	{members} .init = (void *)empty_init, .name = "empty");
+"""
+TIMES = 8
+# What empty policies do more, to measure what functions of the kernel take that policies call.
+PROBES = {
+    "now": "sink += scx_bpf_now();",
+    "cpu of a task": "sink += scx_bpf_task_cpu(p);",
+    "storage": "if (bpf_task_storage_get(&storage, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE)) sink++;",
+    "numbers to 2": "{ int i; bpf_for(i, 0, 2) sink++; }",
+    "numbers to 6": "{ int i; bpf_for(i, 0, 6) sink++; }",
+    "mask": "sink += bpf_cpumask_test_cpu(0, p->cpus_ptr);",
+    "walk": "{ struct task_struct *q; bpf_for_each(scx_dsq, q, QUEUE, 0) sink++; }",
+    "walk to the first": (
+        "{ struct task_struct *q; bpf_for_each(scx_dsq, q, QUEUE, 0) { sink++; break; } }"
+    ),
+    "task": (
+        "{ struct task_struct *q = bpf_task_from_pid(p->pid);"
+        " if (q) { sink++; bpf_task_release(q); } }"
+    ),
+    "slice": "scx_bpf_task_set_slice(p, SCX_SLICE_DFL);",
+    "division": "{ u64 x = sink | 1; sink += 1000000007ULL / x; }",
+    "arithmetic": (
+        "{ u64 x = sink; x ^= x << 13; x ^= x >> 7; x ^= x << 17; x += enq_flags; x ^= x << 13;"
+        " x ^= x >> 7; x ^= x << 17; sink = x; }"
+    ),
+    "length": "sink += scx_bpf_dsq_nr_queued(QUEUE);",
+    "idle": "scx_bpf_put_idle_cpumask(scx_bpf_get_idle_cpumask());",
+    "array": (
+        "{ u32 key = 0; struct locked *one = bpf_map_lookup_elem(&array, &key); if (one) sink++; }"
+    ),
+    "lock": (
+        "{ u32 key = 0; struct locked *one = bpf_map_lookup_elem(&array, &key); if (one) {"
+        " bpf_spin_lock(&one->lock); one->nr++; bpf_spin_unlock(&one->lock); } }"
+    ),
+}
+# Functions that come in pairs or instead of each other: their cost is with the one at the right.
+# Those at "" become instructions of the kernel's own where they are called.
+TOGETHER = {
+    "bpf_iter_num_destroy": "", "bpf_iter_scx_dsq_destroy": "", "bpf_task_release": "",
+    "scx_bpf_put_idle_cpumask": "", "bpf_spin_unlock": "", "scx_bpf_dsq_insert___v2": "",
+    "scx_bpf_dsq_move_to_local___v2": "", "bpf_get_smp_processor_id": "",
+    "bpf_get_current_task_btf": "", "bpf_probe_read_kernel_str": "",
+    "scx_bpf_get_idle_smtmask": "scx_bpf_get_idle_cpumask",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Switch:
+    """What a switch takes under a policy: instructions in the kernel, all of it; instructions of
+    BPF and calls of the kernel by name in the simulator; wake-ups a switch in both."""
+
+    kernel: float
+    simulated: float
+    calls: Mapping[str, float]
+    wakeups: tuple[float, float]
+
+
+def simulated(source: Path) -> dict:
+    policy, workload = catalogue.load_policy(source), catalogue.load_workload(SCENARIO, {})
+    machine = catalogue.load_machine(catalogue.find(catalogue.MACHINES, referee.MACHINE))
+    return catalogue.native().simulate(policy, machine, workload, 1, {}, profile=True)
+
+
+def called_often(result: Mapping) -> dict[str, int]:
+    """Instructions of the operations that were called at each switch, or nearly, of a run."""
+    least = CALLS_A_SWITCH_MIN * result["switches"]
+    operations = result["profile"]["operations"]
+    return {one["operation"]: one["instructions"] for one in operations if one["calls"] >= least}
+
+
+def name_of(function: str, called: str) -> str:
+    """What stands for a call of the kernel, "" for one that is not measured: the clock takes longer
+    where the kernel has not looked at it since it took the run queue's lock."""
+    name = TOGETHER.get(called, called)
+    is_late = name == "scx_bpf_now" and function.endswith(("_running", "_dispatch"))
+    return f"{name}, not looked at" if is_late else name
+
+
+def measured(source: Path) -> Switch:
+    """What a switch takes under the policy of a file, from the middle half of a play."""
+    [play] = referee.played(source, [SCENARIO], referee.KERNEL, {})
+    stays = play["schedule"]["timeline"]
+    begin, end = len(stays) // 4, 3 * len(stays) // 4
+    result = simulated(source)
+    switches = result["switches"]
+    calls: dict[str, float] = {}
+    for one in result["profile"]["kernel_calls"]:
+        if of := name_of(one["function"], one["called"]):
+            calls[of] = calls.get(of, 0) + one["calls"] / switches
+    calls["a division"] = result["profile"]["divisions"] / switches
+    return Switch(
+        kernel=(stays[end][0] - stays[begin][0]) / (end - begin),
+        simulated=sum(called_often(result).values()) / switches,
+        calls=calls,
+        wakeups=(len(play["schedule"]["wakeups"]) / len(stays), result["wakeups"] / switches),
+    )
+
+
+def empty_policy(
+    place: Path,
+    operations: Iterable[str] = (),
+    kick: str = "",
+    more: str = "",
+    insert: str = INSERT,
+    take: str = TAKE,
+) -> Switch:
+    """What a switch takes under a policy with these operations, which only queues."""
+    own = [name for name in EMPTY if name in operations]
+    text = TEXT.format(
+        insert=insert,
+        kick=kick,
+        more=f"\t{more}\n" * TIMES if more else "",
+        take=take,
+        functions="\n".join(EMPTY[name] for name in own),
+        members=" ".join(f".{name} = (void *)empty_{name}," for name in own),
+    )
+    source = place / "empty.bpf.c"
+    source.write_text(text)
+    return measured(source)
+
+
+def less(one: Switch, other: Switch) -> Switch:
+    """What one takes more than the other."""
+    names = {*one.calls, *other.calls}
+    calls = {name: one.calls.get(name, 0) - other.calls.get(name, 0) for name in names}
+    return Switch(one.kernel - other.kernel, one.simulated - other.simulated, calls, one.wakeups)
+
+
+def probed(place: Path) -> dict[str, Switch]:
+    """What each probe takes more than the empty policy."""
+    empty = empty_policy(place)
+    found = {name: empty_policy(place, more=more) for name, more in PROBES.items()}
+    found["by virtual time"] = empty_policy(place, insert=INSERT_VTIME)
+    found["moved"] = empty_policy(place, take=MOVE)
+    found["late"] = empty_policy(place, take="\tsink += scx_bpf_now();\n" * TIMES + TAKE)
+    return {name: less(one, empty) for name, one in found.items()}
+
+
+def of_policies(names: Sequence[str], place: Path) -> dict[str, Switch]:
+    """What each policy takes more than the empty one with its operations."""
+    found = {}
+    for name in names:
+        source = catalogue.find(catalogue.POLICIES, name)
+        result = simulated(source)
+        preempts = result["wakeups"] < 0.9 * result["switches"]
+        empty = empty_policy(place, called_often(result), KICK if preempts else "")
+        found[name] = less(measured(source), empty)
+    return found
+
+
+def fitted(
+    policies: Mapping[str, Switch], probes: Mapping[str, Switch]
+) -> tuple[float, dict[str, float]]:
+    """The factor of an instruction of BPF, and what each function takes, by least squares of what
+    each is off, in parts; the probes decide, since they are a thousand times as sure."""
+    names = sorted({name for one in probes.values() for name in one.calls if one.calls[name]})
+    rows = [*probes.values(), *policies.values()]
+    matrix = np.array([[one.simulated, *(one.calls.get(n, 0) for n in names)] for one in rows])
+    of_kernel = np.array([one.kernel for one in rows])
+    weights = np.where(np.arange(len(rows)) < len(probes), 1000, 1) / np.abs(of_kernel)
+    found = np.linalg.lstsq(matrix * weights[:, None], of_kernel * weights, rcond=None)[0]
+    return float(found[0]), dict(zip(names, map(float, found[1:]), strict=True))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("policies", nargs="*", default=POLICIES)
+    names = parser.parse_args().policies
+    with tempfile.TemporaryDirectory() as folder:
+        probes, policies = probed(Path(folder)), of_policies(names, Path(folder))
+    factor, costs = fitted(policies, probes)
+    unknown = {n for one in policies.values() for n, count in one.calls.items() if count} - set(
+        costs
+    )
+    print(
+        f"| policy | in all | its functions | its own | BPF | own / BPF | × {factor:.2f}, off by |"
+    )
+    print("| --- | --: | --: | --: | --: | --: | --: |")
+    within = 0
+    for name, one in policies.items():
+        functions = sum(costs.get(n, 0) * count for n, count in one.calls.items())
+        own = one.kernel - functions
+        off = factor * one.simulated / own - 1
+        within += abs(off) <= OFF_MAX
+        print(
+            f"| `{name}` | {one.kernel:,.0f} | {functions:,.0f} | {own:,.0f} | {one.simulated:,.0f}"
+            f" | {own / one.simulated:.2f} | {off:+.0%} |"
+        )
+    print("\n".join(f"{name}: {cost:.0f}" for name, cost in costs.items()))
+    print(f"within {OFF_MAX:.0%}: {within} of {len(policies)}")
+    print(f"not measured: {', '.join(sorted(unknown)) or 'none'}")
+    print(
+        "wake-ups a switch, kernel and simulator:", {n: one.wakeups for n, one in policies.items()}
+    )
+    return int(within < WITHIN_MIN)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
