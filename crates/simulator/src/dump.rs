@@ -123,6 +123,7 @@ impl Core<'_> {
         }
         let (here, now_ns) = (self.here(), self.now_ns());
         let spent = *self.cpus[here].spent_ns();
+        let buses = self.buses.clone();
         let context = self.policy.context();
         self.policy.begin(Context::Plain);
         self.policy.given.said = Some(Said::default());
@@ -130,6 +131,7 @@ impl Core<'_> {
         let said = self.policy.given.said.take().unwrap_or_default();
         self.policy.begin(context);
         self.cpus[here].forget_spent(spent);
+        self.buses = buses;
         self.time.look_at(now_ns);
         let failed = self.recorder.take_failure();
         dumping.has_failed.set(failed.is_some());
