@@ -20,7 +20,7 @@ use crate::releases;
 use crate::task::Tasks;
 use crate::time::Time;
 use crate::visible::Visible;
-use crate::world::world;
+use crate::world::{Form, world};
 use scenario::machine::Machine;
 use scenario::workload::Workload;
 
@@ -52,7 +52,7 @@ impl<'a> Kernel<'a> {
         let mut visible = Visible::new(hz, nr_cpus as u32, options.strict)?;
         let release = machine.release;
         visible.facts.version = releases::version(release);
-        let world = world(visible.width(), policy.takes_cids(), release);
+        let world = world(visible.width(), Form::of(&policy), release);
         let adopted = Adopted::new(&policy, &mut visible, world, release, nr_cpus, mode)?;
         let cpus = Cpus::new(machine);
         visible.facts.lock_ns = cpus.costs().lock_ns + cpus.transfer_ns(0, 0);

@@ -283,6 +283,7 @@ fn topology(machine: &Machine) -> policy::Topology {
 /// What the headers of other people's schedulers ask the loader to fill in; names that are not
 /// known here stay 0, as in a kernel that lacks them.
 fn enumerators(release: Option<Release>) -> impl Iterator<Item = (String, Vec<u8>)> {
-    let known = world::world(abi::MaskWidth::Usual, false, release).structures.enumerators();
+    let known =
+        world::world(abi::MaskWidth::Usual, world::Form::USUAL, release).structures.enumerators();
     known.map(|(name, value)| (format!("__{name}"), value.to_le_bytes().to_vec()))
 }

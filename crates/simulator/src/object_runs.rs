@@ -6,7 +6,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::linked::Linked;
 use crate::operations::{Function, Operation};
 use crate::place::TaskId;
-use crate::world::world;
+use crate::world::{Form, world};
 use bytecode::{Fault, FaultKind};
 
 impl Core<'_> {
@@ -237,7 +237,7 @@ impl Core<'_> {
         let rows = width.tasks();
         let offset = address.checked_sub(rows.begin)?;
         let is_task = offset / rows.bytes <= width.tasks_max() as u64;
-        let of_all = &world(width, takes_cids, None).structures;
+        let of_all = &world(width, Form { takes_cids, ..Form::USUAL }, None).structures;
         of_all.field_at("task_struct", (offset % rows.bytes) as u32).filter(|_| is_task)
     }
 }

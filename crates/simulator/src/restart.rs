@@ -16,7 +16,7 @@ use crate::linked::Adopted;
 use crate::operations::Operation;
 use crate::place::{Place, TaskId};
 use crate::timer::Timer;
-use crate::world::world;
+use crate::world::{Form, world};
 
 /// `SCX_EXIT_UNREG_KERN`
 const UNREGISTERED_BY_KERNEL: u32 = 66;
@@ -122,7 +122,7 @@ impl Core<'_> {
         }
         let (nr_cpus, mode) = (self.cpus.len(), self.policy.given.mode);
         let release = self.policy.given.release;
-        let world = world(self.visible.width(), self.policy.takes_cids(), release);
+        let world = world(self.visible.width(), Form::of(&loaded), release);
         let adopted = Adopted::new(&loaded, &mut self.visible, world, release, nr_cpus, mode);
         let is_there = adopted.is_ok();
         self.policy.replace(adopted.ok());

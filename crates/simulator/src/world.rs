@@ -3,22 +3,45 @@
 use crate::abi::{self, MaskWidth};
 use crate::groups::{WALK_BACK, WALK_DOWN, WALK_UP};
 use crate::object_calls::{CALLS, FREQUENCY_POLICIES, HOLDINGS, NUMBERS_MAX, RUN_QUEUES};
+use crate::operations::track_idle;
 use crate::releases;
 use crate::shown::written_fields;
 use crate::visible::{FACTS, Facts, TASK_MASK_AT, WALKS, WALKS_MAX};
 use bytecode::{Field, Rows, STORAGES_BEGIN, Shape, Shortcut, Size, Structures, Walks, World};
+use policy::Loaded;
 use scenario::machine::Release;
 use std::mem::offset_of;
 use std::sync::OnceLock;
 
-/// The world that every object is linked with that a kernel of this release takes, where masks are
-/// so wide and operations take cids or CPUs.
-pub fn world(width: MaskWidth, takes_cids: bool, release: Option<Release>) -> &'static World {
-    const KINDS: usize = 4 * (Release::ALL.len() + 1);
+/// What tells the worlds of objects apart beside masks and releases.
+#[derive(Clone, Copy, Debug)]
+pub struct Form {
+    /// Whether operations take cids where others take CPUs.
+    pub takes_cids: bool,
+    /// Whether the kernel knows which CPUs are idle.
+    pub tracks_idle: bool,
+}
+
+impl Form {
+    /// Most objects'.
+    pub const USUAL: Form = Form { takes_cids: false, tracks_idle: true };
+
+    /// That of an object.
+    pub fn of(copy: &Loaded) -> Form {
+        Form { takes_cids: copy.takes_cids(), tracks_idle: track_idle(copy) }
+    }
+}
+
+/// The world that every object of this form is linked with that a kernel of this release takes,
+/// where masks are so wide.
+pub fn world(width: MaskWidth, form: Form, release: Option<Release>) -> &'static World {
+    const FORMS: usize = 8;
+    const KINDS: usize = FORMS * (Release::ALL.len() + 1);
     static WORLDS: [OnceLock<World>; KINDS] = [const { OnceLock::new() }; KINDS];
+    let Form { takes_cids, tracks_idle } = form;
     let is_wide = width == MaskWidth::Wide;
-    let kind = usize::from(is_wide) + 2 * usize::from(takes_cids);
-    WORLDS[kind + 4 * release.map_or(0, |release| 1 + release as usize)].get_or_init(|| {
+    let kind = usize::from(is_wide) + 2 * usize::from(takes_cids) + 4 * usize::from(tracks_idle);
+    WORLDS[kind + FORMS * release.map_or(0, |release| 1 + release as usize)].get_or_init(|| {
         let number = |name: &str| CALLS.iter().position(|(known, _)| *known == name);
         let functions = CALLS.iter().enumerate().map(|(at, (name, _))| ((*name).to_owned(), at));
         World {
@@ -29,6 +52,8 @@ pub fn world(width: MaskWidth, takes_cids: bool, release: Option<Release>) -> &'
                 .collect(),
             shortcuts: shortcuts(width)
                 .into_iter()
+                // Without idle CPUs the calls are made, which are refused.
+                .filter(|(name, _)| tracks_idle || !name.starts_with("scx_bpf_get_idle_"))
                 .filter_map(|(n, s)| Some((number(n)?, s)))
                 .collect(),
             holdings: HOLDINGS.iter().filter_map(|&(n, what)| Some((number(n)?, what))).collect(),
