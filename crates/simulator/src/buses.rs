@@ -14,8 +14,21 @@ use std::collections::VecDeque;
 /// bus in between.
 const PARTS_MAX: u64 = 16;
 
+/// What a CPU fetches.
+#[derive(Clone, Copy, Debug)]
+pub struct Fetch {
+    /// The CPU that has it; the one that fetches, if it comes from memory.
+    pub from: usize,
+    /// How much it is.
+    pub bytes: u64,
+    /// What it takes if the bus is free, which is charged elsewhere.
+    pub takes_ns: u64,
+    /// How long after the CPU's clock it begins: what is charged with it and comes before.
+    pub behind_ns: u64,
+}
+
 /// The buses of a machine; none where nobody shares one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Buses {
     buses: Vec<Bus>,
     /// The bus of each CPU.
@@ -41,25 +54,17 @@ impl Buses {
         !self.buses.is_empty()
     }
 
-    /// The CPU that acts fetches so many bytes from another, or from memory if `from` is itself,
-    /// and waits for the bus. What it takes if that is free is charged elsewhere. Within a cache
-    /// there is no bus.
+    /// The CPU that acts fetches something, and waits for the bus. Within a cache there is no bus.
     #[inline]
-    pub fn fetch(&mut self, on: (&mut Cpus, &mut Time), from: usize, bytes: u64, takes_ns: u64) {
-        if self.are_there() {
-            self.carry(on, from, bytes, takes_ns);
+    pub fn fetch(&mut self, on: (&mut Cpus, &mut Time), fetch: Fetch) {
+        if fetch.bytes > 0 && self.are_there() {
+            self.carry(on, fetch);
         }
     }
 
     #[inline(never)]
-    fn carry(
-        &mut self,
-        (cpus, time): (&mut Cpus, &mut Time),
-        from: usize,
-        bytes: u64,
-        takes_ns: u64,
-    ) {
-        let here = time.here();
+    fn carry(&mut self, (cpus, time): (&mut Cpus, &mut Time), fetch: Fetch) {
+        let (here, Fetch { from, bytes, takes_ns, behind_ns }) = (time.here(), fetch);
         if from != here && cpus.distance(from, here) < Distance::Node as usize {
             return;
         }
@@ -68,7 +73,7 @@ impl Buses {
         let ways = if ends[0] == ends[1] { &ends[..1] } else { &ends[..] };
         ways.iter().for_each(|&bus| self.buses[bus].forget(time.began_ns()));
         let nr_parts = bytes.div_ceil(self.line_bytes).min(PARTS_MAX);
-        let begin_ns = time.now_ns();
+        let begin_ns = time.now_ns() + behind_ns;
         let mut waited_ns = 0;
         for part in 0..nr_parts {
             let part_bytes = bytes * (part + 1) / nr_parts - bytes * part / nr_parts;
@@ -82,7 +87,7 @@ impl Buses {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Bus {
     mb_per_s: u64,
     /// When it is busy, from and to, in the order of times; it is free between any two.
@@ -180,6 +185,26 @@ mod tests {
             let each_ns = clocks_ns[0].max(clocks_ns[1]) as f64 / (NS as f64 / 2.0);
             assert!((each_ns - cycle_ns as f64).abs() < 1.0, "{mb_per_s} MB/s: {each_ns} ns");
         }
+    }
+
+    #[test]
+    fn a_bus_is_not_asked_for_nothing() {
+        let mut machine = scenario::random_scenario(1).0;
+        let cpu =
+            |core| scenario::machine::Cpu { core, cache: core, node: 0, speed_permille: 1000 };
+        machine.cpus = (0..2).map(cpu).collect();
+        machine.bus = Some(scenario::machine::Bus { caches: 2, mb_per_s: 1000 });
+        let (mut cpus, mut time) = (Cpus::new(&machine), Time::new(2, 1000));
+        let mut buses = Buses::new(&machine);
+        let mut fetch = |at_ns, bytes| {
+            time.begin(0, at_ns);
+            let fetch = Fetch { from: 1, bytes, takes_ns: 0, behind_ns: 0 };
+            buses.fetch((&mut cpus, &mut time), fetch);
+            (buses.buses[0].since_ns, buses.buses[0].busy_ns.len())
+        };
+        assert_eq!(fetch(10, 50), (10, 1));
+        assert_eq!(fetch(1000, 0), (10, 1));
+        assert_eq!(fetch(1000, 1), (1000, 1));
     }
 
     #[test]

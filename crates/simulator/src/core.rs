@@ -4,7 +4,7 @@
 //! the modules that are named for what they do.
 
 use crate::abi;
-use crate::buses::Buses;
+use crate::buses::{Buses, Fetch};
 use crate::cpu::Spent;
 use crate::cpus::Cpus;
 use crate::dispatch_queue::Lock;
@@ -114,19 +114,21 @@ impl Core<'_> {
         if lock.free_at_ns > self.now_ns() {
             self.charge(Spent::LockWait, lock.free_at_ns - self.now_ns());
         }
-        let transfer_ns = self.fetch_lines(1, lock.holder);
+        let transfer_ns = self.fetch_lines(1, lock.holder, 0);
         self.charge(Spent::Lock, self.cpus.costs().lock_ns + transfer_ns);
     }
 
-    /// The active CPU fetches lines from the CPU that wrote them last, and waits where their bus is
-    /// busy; what it takes beside that.
+    /// The active CPU fetches lines from the CPU that wrote them last, `behind_ns` after its clock
+    /// because of what is charged with them, and waits where their bus is busy; what it takes
+    /// beside that.
     #[inline]
-    pub fn fetch_lines(&mut self, lines: u64, from: u32) -> u64 {
+    pub fn fetch_lines(&mut self, lines: u64, from: u32, behind_ns: u64) -> u64 {
         let (from, here) = (from as usize, self.here());
         let takes_ns = lines * self.cpus.transfer_ns(from, here);
         if from != here {
             let bytes = lines * self.cpus.costs().line_bytes;
-            self.buses.fetch((&mut self.cpus, &mut self.time), from, bytes, takes_ns);
+            let fetch = Fetch { from, bytes, takes_ns, behind_ns };
+            self.buses.fetch((&mut self.cpus, &mut self.time), fetch);
         }
         takes_ns
     }

@@ -1,8 +1,9 @@
 //! The CPUs of the machine, how far apart they are, and what things cost there.
 
 use crate::cpu::Cpu;
+use crate::turbo::Turbo;
 use scenario::machine::{Costs, Distance, Machine};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
 /// The CPUs, by number.
@@ -15,9 +16,8 @@ pub struct Cpus<'a> {
     distances: Vec<u8>,
     /// CPUs that share a core, by CPU, itself excluded.
     siblings: Vec<Vec<u32>>,
-    /// CPUs that compute faster or slower as this one becomes busy or idle: those of its core, and
-    /// with turbo those of its cache.
-    mates: Vec<Vec<u32>>,
+    /// How fast few busy cores of a cache compute, if they compute faster than many.
+    turbo: Option<Turbo>,
     /// The one that [`Cpus::any_online`] chose last.
     distributed: usize,
 }
@@ -47,10 +47,7 @@ impl<'a> Cpus<'a> {
             costs: machine.costs.clone(),
             distances: distances(machine),
             siblings: others(machine, |cpu| cpu.core),
-            mates: others(machine, |cpu| match machine.turbo_permille.is_empty() {
-                true => cpu.core,
-                false => cpu.cache,
-            }),
+            turbo: Turbo::new(machine),
             distributed: 0,
         }
     }
@@ -117,9 +114,26 @@ impl<'a> Cpus<'a> {
         &self.siblings[cpu]
     }
 
-    /// The CPUs whose speed depends on whether this one is busy.
-    pub fn mates(&self, cpu: usize) -> &[u32] {
-        &self.mates[cpu]
+    /// Whether the speed of a CPU depends on whether others are busy.
+    #[inline]
+    pub fn has_mates(&self, cpu: usize) -> bool {
+        self.turbo.is_some() || !self.siblings[cpu].is_empty()
+    }
+
+    /// Notes that a CPU has become busy or idle; whether its cache feels it, or its core only.
+    pub fn note_busy(&mut self, cpu: usize) -> bool {
+        let is_busy = self.is_busy(cpu as u32);
+        self.turbo.as_mut().is_some_and(|turbo| turbo.set_busy(cpu, is_busy))
+    }
+
+    /// Of the CPUs whose speed depends on this one the one at a place, itself perhaps among them:
+    /// those of its core, or the busy ones of its cache.
+    pub fn mate(&self, cpu: usize, place: usize, in_cache: bool) -> Option<usize> {
+        let mates = match &self.turbo {
+            Some(turbo) if in_cache => turbo.busy_near(cpu),
+            _ => &self.siblings[cpu],
+        };
+        mates.get(place).map(|&mate| mate as usize)
     }
 
     /// One of the online CPUs that are wanted, each in turn (`cpumask_any_and_distribute`).
@@ -134,7 +148,8 @@ impl<'a> Cpus<'a> {
     /// How fast a CPU computes: slower where another one of its core has a task, and with turbo
     /// where more cores of its cache have.
     pub fn speed_of(&self, cpu: usize) -> u64 {
-        let alone = u64::from(self.machine.cpus[cpu].speed_permille) * self.turbo(cpu) / 1000;
+        let turbo = self.turbo.as_ref().map_or(1000, |turbo| turbo.permille(cpu));
+        let alone = u64::from(self.machine.cpus[cpu].speed_permille) * turbo / 1000;
         if self.siblings[cpu].iter().any(|&sibling| self.is_busy(sibling)) {
             (alone * self.costs.smt_percent / 100).max(1)
         } else {
@@ -144,16 +159,6 @@ impl<'a> Cpus<'a> {
 
     fn is_busy(&self, cpu: u32) -> bool {
         self.cpus[cpu as usize].current.is_some()
-    }
-
-    /// Speed of a CPU that is busy, in thousandths of what it is without turbo.
-    fn turbo(&self, cpu: usize) -> u64 {
-        let Some(last) = self.machine.turbo_permille.last() else { return 1000 };
-        let core = |cpu: usize| self.machine.cpus[cpu].core;
-        let busy = self.mates[cpu].iter().filter(|&&mate| self.is_busy(mate));
-        let mut others: BTreeSet<u32> = busy.map(|&mate| core(mate as usize)).collect();
-        others.remove(&core(cpu));
-        u64::from(*self.machine.turbo_permille.get(others.len()).unwrap_or(last))
     }
 }
 

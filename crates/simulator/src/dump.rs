@@ -123,6 +123,7 @@ impl Core<'_> {
         }
         let (here, now_ns) = (self.here(), self.now_ns());
         let (spent, time) = (*self.cpus[here].spent_ns(), self.policy.time);
+        let buses = self.buses.clone();
         let context = self.policy.context();
         self.policy.begin(Context::Plain);
         self.policy.given.said = Some(Said::default());
@@ -131,6 +132,7 @@ impl Core<'_> {
         self.policy.begin(context);
         self.cpus[here].forget_spent(spent);
         self.policy.time.forget_since(time);
+        self.buses = buses;
         self.time.look_at(now_ns);
         let failed = self.recorder.take_failure();
         dumping.has_failed.set(failed.is_some());

@@ -54,11 +54,7 @@ impl<'a> Kernel<'a> {
         let release = machine.release;
         visible.facts.version = releases::version(release);
         let time = PolicyTime::new(machine.costs.policy);
-        let kind = WorldKind {
-            width: visible.width(),
-            takes_cids: policy.takes_cids(),
-            takes_time: time.is_taken(),
-        };
+        let kind = WorldKind::of(&policy, visible.width(), time.is_taken());
         let world = world(kind, release);
         let how = (mode, time.is_taken());
         let adopted = Adopted::new(&policy, &mut visible, world, release, nr_cpus, how)?;

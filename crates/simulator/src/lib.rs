@@ -71,6 +71,7 @@ mod time;
 mod timer;
 mod timers;
 mod times;
+mod turbo;
 mod visible;
 mod watch;
 mod world;

@@ -178,12 +178,8 @@ pub const CALLS: &[(&str, Call)] = &[
         let any = masks::find_any(run, allowed)?;
         Ok(run.host.pick_any_cpu(found, any) as u64)
     }),
-    ("scx_bpf_get_idle_cpumask", |run, _| {
-        Ok(shown(run, run.host.idle.masks().idle_cpus.bits.as_ptr()))
-    }),
-    ("scx_bpf_get_idle_smtmask", |run, _| {
-        Ok(shown(run, run.host.idle.masks().idle_cores.bits.as_ptr()))
-    }),
+    ("scx_bpf_get_idle_cpumask", |run, _| masks::idle(run, |masks| &masks.idle_cpus)),
+    ("scx_bpf_get_idle_smtmask", |run, _| masks::idle(run, |masks| &masks.idle_cores)),
     ("scx_bpf_put_idle_cpumask", |_, _| Ok(0)),
     ("scx_bpf_get_online_cpumask", |run, _| {
         Ok(shown(run, run.host.idle.masks().online.bits.as_ptr()))

@@ -74,15 +74,6 @@ impl Core<'_> {
         self.run_code(linked, function as usize, context, 0, 0)
     }
 
-    /// Which world the policy is linked with, but for the release.
-    pub fn world_kind(&self) -> WorldKind {
-        WorldKind {
-            width: self.visible.width(),
-            takes_cids: self.policy.takes_cids(),
-            takes_time: self.policy.time.is_taken(),
-        }
-    }
-
     /// Calls a function and puts back what runs.
     #[inline(always)]
     fn run_code(&mut self, mut linked: Box<Linked>, number: usize, a: u64, b: u64, c: u64) -> u64 {
@@ -264,7 +255,9 @@ impl Core<'_> {
         let rows = self.visible.width().tasks();
         let offset = address.checked_sub(rows.begin)?;
         let is_task = offset / rows.bytes <= self.visible.width().tasks_max() as u64;
-        let of_all = &world(self.world_kind(), None).structures;
+        let (width, takes_cids) = (self.visible.width(), self.policy.takes_cids());
+        let kind = WorldKind { width, takes_cids, ..WorldKind::default() };
+        let of_all = &world(kind, None).structures;
         of_all.field_at("task_struct", (offset % rows.bytes) as u32).filter(|_| is_task)
     }
 }

@@ -1,7 +1,11 @@
 //! The operations of a policy.
 
+use bytecode::Table;
 use policy::Loaded;
 use std::borrow::Cow;
+
+/// `SCX_OPS_KEEP_BUILTIN_IDLE`
+const KEEP_BUILTIN_IDLE: u64 = 1;
 
 /// An operation: a function of the policy's program, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +88,8 @@ pub struct Operations {
     pub cid_shard_size: u32,
     /// Whether they take cids where others take CPUs.
     pub take_cids: bool,
+    /// Whether the kernel knows for them which CPUs are idle.
+    pub track_idle: bool,
 }
 
 /// None.
@@ -96,6 +102,7 @@ impl Default for Operations {
             timeout_ms: 0,
             cid_shard_size: 0,
             take_cids: false,
+            track_idle: true,
         }
     }
 }
@@ -123,6 +130,20 @@ pub fn is_never_called(name: &str) -> bool {
     name.starts_with("sub_") || matches!(name, "core_sched_before" | "cpu_acquire" | "cpu_release")
 }
 
+/// A number of an object's table of operations; 0 if it names none.
+fn value_of(table: &Table, name: &str) -> u64 {
+    let bytes = table.values.get(name).map_or(&[][..], Vec::as_slice);
+    bytes.iter().rev().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte))
+}
+
+/// Whether the kernel knows for an object which CPUs are idle. Source: Linux, kernel/sched/ext.c,
+/// `scx_idle_enable`.
+pub fn track_idle(copy: &Loaded) -> bool {
+    let table = &copy.object.tables[copy.operations];
+    !table.functions.contains_key("update_idle")
+        || value_of(table, "flags") & KEEP_BUILTIN_IDLE != 0
+}
+
 impl Operations {
     /// The function that is this operation, if the policy has it.
     pub fn get(&self, operation: Operation) -> Option<Function> {
@@ -142,16 +163,14 @@ impl Operations {
     /// The name of an operation that is unknown here.
     pub fn of_object(copy: &Loaded, number: impl Fn(usize) -> u64) -> Result<Operations, String> {
         let table = &copy.object.tables[copy.operations];
-        let value = |name: &str| {
-            let bytes = table.values.get(name).map_or(&[][..], Vec::as_slice);
-            bytes.iter().rev().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte))
-        };
+        let value = |name| value_of(table, name);
         let mut all = Operations {
             dispatch_max_batch: value("dispatch_max_batch") as u32,
             flags: value("flags"),
             timeout_ms: value("timeout_ms") as u32,
             cid_shard_size: value("cid_shard_size") as u32,
             take_cids: copy.takes_cids(),
+            track_idle: track_idle(copy),
             ..Operations::default()
         };
         for (name, &function) in &table.functions {

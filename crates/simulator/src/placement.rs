@@ -144,19 +144,25 @@ impl Core<'_> {
 
     // ---- CPUs whose speed depends on each other ----------------------------------------------
 
-    /// Recomputes how fast the mates of `cpu` compute, after it became busy or idle.
+    /// Recomputes how fast `cpu` and those compute whose speed depends on it, after it became busy
+    /// or idle.
     #[inline]
     pub fn refresh_mates(&mut self, cpu: usize) {
-        if !self.cpus.mates(cpu).is_empty() {
+        if self.cpus.has_mates(cpu) {
             self.refresh_speeds(cpu);
         }
     }
 
     fn refresh_speeds(&mut self, cpu: usize) {
         let now_ns = self.now_ns();
+        let in_cache = self.cpus.note_busy(cpu);
         self.cpus[cpu].speed_permille = self.cpus.speed_of(cpu);
-        for place in 0..self.cpus.mates(cpu).len() {
-            let mate = self.cpus.mates(cpu)[place] as usize;
+        let mut places = 0..;
+        while let Some(mate) = places.next().and_then(|place| self.cpus.mate(cpu, place, in_cache))
+        {
+            if mate == cpu {
+                continue;
+            }
             self.progress_to(mate, now_ns);
             self.cpus[mate].speed_permille = self.cpus.speed_of(mate);
             if self.cpus[mate].activity == Activity::Work {

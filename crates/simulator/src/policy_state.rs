@@ -18,8 +18,6 @@ use std::sync::Arc;
 
 /// `ops.dispatch_max_batch` where the policy names none.
 const DISPATCH_BATCH_DEFAULT: u32 = 32;
-/// `SCX_OPS_KEEP_BUILTIN_IDLE`
-const KEEP_BUILTIN_IDLE: u64 = 1;
 /// Stream of random numbers of the policy; tasks have their own, from 0 upwards.
 const RANDOM_STREAM: u64 = u64::MAX;
 /// What is no policy's fault.
@@ -137,7 +135,7 @@ impl<'a> PolicyState<'a> {
 
     /// Whether the kernel knows for it which CPUs are idle.
     pub fn tracks_idle(&self) -> bool {
-        !self.has(Operation::UpdateIdle) || self.ops.flags & KEEP_BUILTIN_IDLE != 0
+        self.ops.track_idle
     }
 
     /// Whether it hears of each task that leaves its custody.

@@ -17,7 +17,7 @@ use crate::object_calls::CALLS;
 use crate::operations::Operation;
 use crate::place::{Place, TaskId};
 use crate::timer::Timer;
-use crate::world::world;
+use crate::world::{WorldKind, world};
 
 /// `SCX_EXIT_UNREG_KERN`
 const UNREGISTERED_BY_KERNEL: u32 = 66;
@@ -124,7 +124,8 @@ impl Core<'_> {
         let nr_cpus = self.cpus.len();
         let how = (self.policy.given.mode, self.policy.time.is_taken());
         let release = self.policy.given.release;
-        let world = world(self.world_kind(), release);
+        let kind = WorldKind::of(&loaded, self.visible.width(), how.1);
+        let world = world(kind, release);
         let adopted = Adopted::new(&loaded, &mut self.visible, world, release, nr_cpus, how);
         let is_there = adopted.is_ok();
         self.policy.replace(adopted.ok());

@@ -4,6 +4,7 @@
 //! kernel/sched/ext.c; the kernel's names stand where a step has one.
 
 use crate::agenda::When;
+use crate::buses::Fetch;
 use crate::core::Core;
 use crate::cpu::{Activity, Await, Spent};
 use crate::dispatch_queue::LOCAL;
@@ -398,7 +399,8 @@ impl Core<'_> {
             missing_kib * costs.refill_ns_per_kib[distance] + costs.migration_ns[distance];
         if self.buses.are_there() {
             let bytes = (missing_kib << 10) + self.cpus.migration_bytes(distance);
-            self.buses.fetch((&mut self.cpus, &mut self.time), last, bytes, refill_ns);
+            let fetch = Fetch { from: last, bytes, takes_ns: refill_ns, behind_ns: 0 };
+            self.buses.fetch((&mut self.cpus, &mut self.time), fetch);
         }
         if last != here {
             self.recorder.migrated();

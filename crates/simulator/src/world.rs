@@ -3,16 +3,18 @@
 use crate::abi::{self, MaskWidth};
 use crate::groups::{WALK_BACK, WALK_DOWN, WALK_UP};
 use crate::object_calls::{CALLS, FREQUENCY_POLICIES, HOLDINGS, NUMBERS_MAX, RUN_QUEUES};
+use crate::operations::track_idle;
 use crate::releases;
 use crate::shown::written_fields;
 use crate::visible::{FACTS, Facts, TASK_MASK_AT, WALKS, WALKS_MAX};
 use bytecode::{Field, Rows, STORAGES_BEGIN, Shape, Shortcut, Size, Structures, Walks, World};
+use policy::Loaded;
 use scenario::machine::Release;
 use std::mem::offset_of;
 use std::sync::OnceLock;
 
 /// What worlds differ by, beside releases.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct WorldKind {
     /// How wide masks are.
     pub width: MaskWidth,
@@ -20,6 +22,24 @@ pub struct WorldKind {
     pub takes_cids: bool,
     /// Whether the policy's own instructions take time: then the calls that tell it are made.
     pub takes_time: bool,
+    /// Whether the kernel knows which CPUs are idle.
+    pub tracks_idle: bool,
+}
+
+impl Default for WorldKind {
+    /// Most objects'.
+    fn default() -> Self {
+        let width = MaskWidth::default();
+        WorldKind { width, takes_cids: false, takes_time: false, tracks_idle: true }
+    }
+}
+
+impl WorldKind {
+    /// That of an object.
+    pub fn of(copy: &Loaded, width: MaskWidth, takes_time: bool) -> Self {
+        let (takes_cids, tracks_idle) = (copy.takes_cids(), track_idle(copy));
+        WorldKind { width, takes_cids, takes_time, tracks_idle }
+    }
 }
 
 /// Calls that depend on the time, or tell it.
@@ -27,12 +47,13 @@ const TIMED: [&str; 4] = ["scx_bpf_now", "bpf_ktime_get_ns", "bpf_spin_lock", "b
 
 /// The world that every object is linked with that a kernel of this release takes.
 pub fn world(kind: WorldKind, release: Option<Release>) -> &'static World {
-    const KINDS: usize = 8 * (Release::ALL.len() + 1);
+    const FORMS: usize = 16;
+    const KINDS: usize = FORMS * (Release::ALL.len() + 1);
     static WORLDS: [OnceLock<World>; KINDS] = [const { OnceLock::new() }; KINDS];
-    let WorldKind { width, takes_cids, takes_time } = kind;
-    let is_wide = width == MaskWidth::Wide;
-    let kind = usize::from(is_wide) + 2 * usize::from(takes_cids) + 4 * usize::from(takes_time);
-    WORLDS[kind + 8 * release.map_or(0, |release| 1 + release as usize)].get_or_init(|| {
+    let WorldKind { width, takes_cids, takes_time, tracks_idle } = kind;
+    let flags = [width == MaskWidth::Wide, takes_cids, takes_time, tracks_idle];
+    let form = flags.into_iter().fold(0, |form, flag| 2 * form + usize::from(flag));
+    WORLDS[form + FORMS * release.map_or(0, |release| 1 + release as usize)].get_or_init(|| {
         let number = |name: &str| CALLS.iter().position(|(known, _)| *known == name);
         let functions = CALLS.iter().enumerate().map(|(at, (name, _))| ((*name).to_owned(), at));
         World {
@@ -44,6 +65,8 @@ pub fn world(kind: WorldKind, release: Option<Release>) -> &'static World {
             shortcuts: shortcuts(width)
                 .into_iter()
                 .filter(|(name, _)| !(takes_time && TIMED.contains(name)))
+                // Without idle CPUs the calls are made, which are refused.
+                .filter(|(name, _)| tracks_idle || !name.starts_with("scx_bpf_get_idle_"))
                 .filter_map(|(n, s)| Some((number(n)?, s)))
                 .collect(),
             holdings: HOLDINGS.iter().filter_map(|&(n, what)| Some((number(n)?, what))).collect(),

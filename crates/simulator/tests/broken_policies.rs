@@ -150,3 +150,48 @@ fn a_task_that_starves_to_the_end_shows_in_waits_and_fairness() {
     // One of two tasks got everything.
     assert!((result.jain_fairness - 0.5).abs() < 1e-12, "{}", result.jain_fairness);
 }
+
+const OWN_IDLE: &str = r#"
+#include <scx/common.bpf.h>
+
+char _license[] SEC("license") = "GPL";
+
+extern const struct cpumask *scx_bpf_get_idle_cpumask_node(int node) __ksym;
+extern const struct cpumask *scx_bpf_get_idle_smtmask_node(int node) __ksym;
+extern s32 scx_bpf_pick_idle_cpu_node(const struct cpumask *allowed, int node, u64 flags) __ksym;
+extern s32 scx_bpf_pick_any_cpu_node(const struct cpumask *allowed, int node, u64 flags) __ksym;
+
+void BPF_STRUCT_OPS(own_update_idle, s32 cpu, bool idle)
+{
+}
+
+void BPF_STRUCT_OPS(own_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	ASKS;
+	scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+}
+
+SCX_OPS_DEFINE(own_ops, .update_idle = (void *)own_update_idle, .enqueue = (void *)own_enqueue,
+	       .flags = FLAGS, .name = "own");
+"#;
+
+#[test]
+fn who_tracks_idle_cpus_itself_may_not_ask_the_kernel_for_them() {
+    let masks = ["scx_bpf_get_idle_cpumask()", "scx_bpf_get_idle_smtmask()"];
+    let of_nodes = ["scx_bpf_get_idle_cpumask_node(0)", "scx_bpf_get_idle_smtmask_node(0)"];
+    let put = |asks: &str| format!("scx_bpf_put_idle_cpumask({asks})");
+    let picks =
+        ["idle", "any"].map(|one| format!("scx_bpf_pick_{one}_cpu_node(p->cpus_ptr, 0, 0)"));
+    let (masks, of_nodes) = (masks.map(put), of_nodes.map(put));
+    let cases = masks.iter().map(|asks| (asks, "built-in idle tracking is disabled"));
+    let of_nodes = of_nodes.iter().chain(&picks);
+    let of_nodes = of_nodes.map(|asks| (asks, "per-node idle tracking is disabled"));
+    for (asks, message) in cases.chain(of_nodes) {
+        let said = |flags: &str| {
+            let policy = compile_text(&OWN_IDLE.replace("ASKS", asks).replace("FLAGS", flags));
+            said_at_end(&policy, &[run(MS)], &Options::default())
+        };
+        assert!(said("0").ends_with(&format!("own_enqueue: {message}")), "{asks}: {}", said("0"));
+        assert_eq!(said("SCX_OPS_KEEP_BUILTIN_IDLE"), "", "{asks}");
+    }
+}

@@ -3,7 +3,8 @@
 
 use crate::support::*;
 use policy::Policy;
-use scenario::workload::Workload;
+use scenario::machine::Bus;
+use scenario::workload::{TaskTemplate, Workload};
 use simulator::{Dumps, FailureKind, Options, RunResult, Sample, SimulateError, simulate};
 
 fn policy() -> Policy {
@@ -48,6 +49,64 @@ fn who_looks_changes_nothing() {
     let watched = ran(watching(&["all.enqueued", "nr_dumps"]));
     assert_eq!(watched.digest, alone.digest);
     assert_eq!((last(&watched, 1), alone.dumps.len()), (Some(0), 0));
+}
+
+const WALKS: &str = r#"
+#include <scx/common.bpf.h>
+
+char _license[] SEC("license") = "GPL";
+
+#define SHARED_DSQ 0
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(walks_init)
+{
+	return scx_bpf_create_dsq(SHARED_DSQ, -1);
+}
+
+void BPF_STRUCT_OPS(walks_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	scx_bpf_dsq_insert(p, SHARED_DSQ, NSEC_PER_MSEC, enq_flags);
+}
+
+void BPF_STRUCT_OPS(walks_dispatch, s32 cpu, struct task_struct *prev)
+{
+	scx_bpf_dsq_move_to_local(SHARED_DSQ);
+}
+
+void BPF_STRUCT_OPS(walks_dump, struct scx_dump_ctx *dump)
+{
+	struct task_struct *p;
+
+	bpf_for_each(scx_dsq, p, SHARED_DSQ, 0)
+		scx_bpf_dump("%d ", p->pid);
+}
+
+SCX_OPS_DEFINE(walks_ops, .init = (void *)walks_init, .enqueue = (void *)walks_enqueue,
+	       .dispatch = (void *)walks_dispatch, .dump = (void *)walks_dump, .name = "walks");
+"#;
+
+#[test]
+fn what_a_dump_fetches_occupies_no_bus() {
+    let mut machine = costless(2, 1000);
+    machine.costs.refill_ns_per_kib = [1000; 5];
+    (machine.costs.scan_miss_ns, machine.costs.scan_cached_tasks) = (300_000, 0);
+    machine.bus = Some(Bus { caches: 4, mb_per_s: 1 });
+    let hog = |number| TaskTemplate { footprint_kib: 1, ..hog(&format!("hog{number}"), 0) };
+    let (machine, workload) = (machine.with_digest(), together((0..8).map(hog).collect()));
+    let policy = compile_text(WALKS);
+    let ran = |dumps| {
+        let options = Options { until_ns: Some(40 * MS), dumps, ..Options::default() };
+        attempt_with(&policy, &machine, &workload, &options)
+    };
+    let (alone, once, twice) = (
+        ran(Dumps::default()),
+        ran(dumped(&[20 * MS], false)),
+        ran(dumped(&[7 * MS, 20 * MS], false)),
+    );
+    assert!(alone.cpu_time_ns.bus_wait > 0);
+    assert_eq!([&once.digest, &twice.digest], [&alone.digest; 2]);
+    assert!(twice.dumps[0].text.contains(" 7 8\n"), "it walks: {}", twice.dumps[0].text);
+    assert_eq!(twice.dumps[1], once.dumps[0]);
 }
 
 #[test]

@@ -150,7 +150,8 @@ fn machine_of(file: String, table: &Table) -> Result<Machine, ScenarioError> {
 
 fn read_linux(node: &Node) -> Result<Linux, ScenarioError> {
     Linux::named(node.text()?).ok_or_else(|| {
-        let hint = "write it as in \"2.6.31\" or \"6.12\", or leave it out for that of today";
+        let hint = "write it as in \"2.6.31\" or \"6.12\", or leave it out for pipes of today, \
+                    and say sync_wakeups";
         node.bad("no version of Linux", hint)
     })
 }

@@ -15,7 +15,8 @@ pub const PICK_IDLE_CORE: u64 = 1;
 const PICK_IDLE_IN_NODE: u64 = 1 << 1;
 
 impl Core<'_> {
-    fn uses_builtin_idle(&mut self) -> bool {
+    /// Whether the kernel knows which CPUs are idle; if not, that ends the run.
+    pub fn uses_builtin_idle(&mut self) -> bool {
         self.check_call(self.policy.tracks_idle(), "built-in idle tracking is disabled")
     }
 
@@ -124,6 +125,9 @@ impl Core<'_> {
     /// The node that a call names, or a negative error number (`validate_node`). A kernel wants a
     /// flag of the policy for it, which loaders set: strict runs do, see [`Core::forbidden`].
     pub fn checked_node(&mut self, node: i32) -> Result<usize, i32> {
+        if !self.check_call(self.policy.tracks_idle(), "per-node idle tracking is disabled") {
+            return Err(-errno::EOPNOTSUPP);
+        }
         match usize::try_from(node) {
             Ok(node) if node < self.cpus.nr_nodes() => Ok(node),
             _ if node == -1 => Err(-errno::ENOENT),

@@ -71,6 +71,17 @@ pub(super) fn pick_of_node(
     Ok(run.host.pick_cpu_of_node(&allowed, node, flags, any) as u64)
 }
 
+/// The idle CPUs; none where the policy tracks them itself, which ends it.
+pub(super) fn idle(
+    run: &mut Calling<'_, '_>,
+    of: impl Fn(&Masks) -> &OwnMask,
+) -> Result<u64, Stop> {
+    if !run.host.uses_builtin_idle() {
+        return idle_of_node(run, -1, of);
+    }
+    Ok(super::shown(run, of(run.host.idle.masks()).bits.as_ptr()))
+}
+
 /// The idle CPUs of a node, as they are now; none if there is no such node.
 pub(super) fn idle_of_node(
     run: &mut Calling<'_, '_>,

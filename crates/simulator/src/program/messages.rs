@@ -23,7 +23,8 @@ impl Kernel<'_> {
         // Of a message that was sent from another CPU its lines are fetched.
         let costs = self.core.cpus.costs();
         let lines = costs.message_lines + bytes.div_ceil(costs.line_bytes);
-        let fetch_ns = self.core.fetch_lines(lines, message.cpu);
+        let (from, behind_ns) = (message.cpu, at_ns);
+        let fetch_ns = self.core.fetch_lines(lines, from, behind_ns);
         at_ns + fetch_ns + self.copying_ns(bytes as u32)
     }
 
@@ -31,7 +32,8 @@ impl Kernel<'_> {
     fn getting_at_ns(&mut self, channel: u32, is_first: bool) -> u64 {
         let last = self.programs.channel(channel).last_cpu.unwrap_or(self.core.here() as u32);
         let lines = self.core.cpus.costs().channel_lines;
-        entry_ns(is_first, self.core.cpus.costs()) + self.core.fetch_lines(lines, last)
+        let entry_ns = entry_ns(is_first, self.core.cpus.costs());
+        entry_ns + self.core.fetch_lines(lines, last, entry_ns)
     }
 
     /// What copying a message of so many bytes takes.
