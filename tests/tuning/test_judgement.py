@@ -107,6 +107,18 @@ def test_a_bound_is_judged_by_the_seeds_that_have_anything_of_it():
     assert found.rows[-1].ratio.ratio == pytest.approx(1.5)
 
 
+def test_a_bound_that_two_seeds_have_anything_of_is_not_shown_to_be_kept():
+    rare = scenario("a", answer.SEARCHED, 0.5, p99_response=1.0)
+    for of in rare.costs.values():
+        for one in of[2:]:
+            one["p99_response"] = None
+    tuning = asked.build(options(keeps=["p99_response=2%"]))
+    [found] = verdict.judged_by(tuning, {verdict.TUNED: TRIAL}, [rare])
+    assert found.why == "not shown to keep p99_response=2%"
+    # More seeds may have something of it.
+    assert verdict.nr_to_rule_out(tuning, [found]) == verdict.FRESH_MOST
+
+
 def noisy(name, group, factor, noise, nr, random):
     """So many seeds whose costs differ by this factor from the base's, and by chance."""
     base = [costs(p99_wakeup=100.0) for _ in range(nr)]
@@ -206,6 +218,26 @@ def test_seeds_are_added_by_the_noise_and_never_by_what_was_found():
     assert needed(0.5, 0.06) == needed(1.0, 0.06) == needed(2.0, 0.06)
     assert 3 <= needed(1.0, 0.01) < needed(1.0, 0.06) < needed(1.0, 0.5) == verdict.FRESH_MOST
     assert verdict.nr_to_rule_out(usual_tuning(), []) == 0
+
+
+def test_seeds_are_added_by_what_is_allowed():
+    usual, wide = needed(1.0, 0.06), needed(1.0, 0.06, keeps=["p99_wakeup=20%"])
+    assert wide < usual < needed(1.0, 0.06, keeps=["p99_wakeup=3%"])
+    assert needed(1.0, 0.06, keeps=["p99_wakeup=0%"]) == verdict.FRESH_MOST
+    # What is allowed of another measure says nothing of this one.
+    steady = scenario("a", answer.HELD_OUT, 1.0, throughput=1.0)
+    tuning = asked.build(options(keeps=["throughput=0%"]))
+    [found] = verdict.judged_by(tuning, {verdict.TUNED: TRIAL}, [steady])
+    assert verdict.nr_to_rule_out(tuning, [found]) < usual
+
+
+def test_a_bound_has_seeds_added_by_its_own_noise():
+    random, steady = np.random.default_rng(SEED), scenario("a", answer.SEARCHED, 0.5)
+    for one, of in zip(*steady.costs.values(), strict=True):
+        one["p99_response"], of["p99_response"] = 1.0, math.exp(random.normal(0, 0.2))
+    tuning = asked.build(options(keeps=["p99_response=2%"]))
+    [found] = verdict.judged_by(tuning, {verdict.TUNED: TRIAL}, [steady])
+    assert verdict.nr_to_rule_out(tuning, [found]) == verdict.FRESH_MOST
 
 
 def test_seeds_that_were_added_leave_the_noise_to_the_first_ones():

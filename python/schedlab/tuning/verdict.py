@@ -29,7 +29,7 @@ from schedlab.experiment import definition
 from schedlab.experiment.cells import expand
 from schedlab.experiment.making import Making, begin
 from schedlab.statistics import estimates
-from schedlab.statistics.estimates import Ratio, Verdict
+from schedlab.statistics.estimates import RUNS_FOR_INTERVAL_MIN, Ratio, Verdict
 from schedlab.statistics.power import runs_needed
 from schedlab.statistics.samples import by_key
 from schedlab.statistics.two_stage import two_stage_ratio
@@ -136,11 +136,19 @@ def nr_fresh(candidates: Sequence[Trial]) -> int:
 def nr_to_rule_out(tuning: Tuning, judged: Sequence[Judged]) -> int:
     """How many seeds rule out what is not allowed where nothing differs, in 80 of 100 cases, within
     bounds. Only the noise decides, never what was found."""
-    rows = [row for one in judged for row in one.rows if not row.is_bound]
-    noises = [row.ratio.log_error * math.sqrt(row.ratio.n_a) for row in rows]
-    share = {"in_blocks": True, "shares": len(judged)}
-    needed = [runs_needed(noise, LOSS_MAX, **share) or FRESH_MOST for noise in noises]
+    rows = [row for one in judged for row in one.rows]
+    needed = [_nr_needed(row.ratio, _allowed(row, tuning), len(judged)) for row in rows]
     return min(max(needed, default=0), FRESH_MOST)
+
+
+def _nr_needed(ratio: Ratio, allowed: float, nr_candidates: int) -> int:
+    if ratio.log_error is None:
+        # More seeds may have something of it.
+        return FRESH_MOST
+    noise = ratio.log_error * math.sqrt(ratio.n_a)
+    if not (noise and allowed):
+        return FRESH_MOST if noise else RUNS_FOR_INTERVAL_MIN
+    return runs_needed(noise, allowed, in_blocks=True, shares=nr_candidates) or FRESH_MOST
 
 
 def _spread(front: Sequence[Trial]) -> list[Trial]:
@@ -303,7 +311,8 @@ def _allowed(row: Row, tuning: Tuning) -> float:
 
 def _rules_out(ratio: Ratio, allowed: float) -> bool:
     """Whether it is shown that no more than this is lost."""
-    return ratio.equivalence_high <= 1 + allowed
+    high = ratio.equivalence_high
+    return high is not None and high <= 1 + allowed
 
 
 def _objection(rows: Sequence[Row]) -> str:
