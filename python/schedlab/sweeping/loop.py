@@ -26,7 +26,7 @@ from schedlab.store.locks import Locks
 from schedlab.store.runs import RunKey, RunRecord, Store, StoredExperiment
 from schedlab.sweeping import at_worker
 from schedlab.sweeping.elsewhere import Elsewhere
-from schedlab.sweeping.here import DEATHS_MAX, Came, Engine, Here
+from schedlab.sweeping.here import Came, Engine, Here
 from schedlab.values import parse_duration_ns
 
 RUNS_MAX = 10_000_000
@@ -269,7 +269,7 @@ class Sweep:
         if outcome is None:
             self._deaths[key] += 1
             told = f"{cell.say()}, {came.why}"
-            if self._deaths[key] < DEATHS_MAX:
+            if self._deaths[key] < sweep.DEATHS_MAX:
                 self._progress.tell(f"note: {told}: it is tried again")
                 self._again.append(cell)
                 return
