@@ -59,8 +59,11 @@ def test_a_frame_has_a_row_a_run(tmp_path):
         ({}, {"dask": Path("x.json")}, "dask: 'x.json' is no file"),
         ({}, {"dask": "local:0"}, "dask: 'local:0' is not from local:1"),
         ({}, {"dask": "local:1", "processes": 2}, "processes is of processes here"),
+        ({}, {"store": 5}, "^store: 5 is no path"),
+        ({}, {"store": None}, "^store: None is no path"),
+        ({}, {"store": "~nobody-here/s.db"}, "store: '~nobody-here/s.db' is in the home of nobody"),
     ],
 )
 def test_wrong_input_is_told_in_keywords(tmp_path, changed, keywords, told):
     with pytest.raises(SchedlabError, match=told):
-        sl.sweep(ASKED | changed, store=tmp_path / "s.db", progress=False, **keywords)
+        sl.sweep(ASKED | changed, **{"store": tmp_path / "s.db", "progress": False} | keywords)
