@@ -49,6 +49,10 @@ def test_a_frame_has_a_row_a_run(tmp_path):
     ("changed", "keywords", "told"),
     [
         ({"sample": {"points": 0}}, {}, "sweep: sample.points: 0 is not a whole number"),
+        ({"sample": {"points": 3, "ranges": 5}}, {}, r"(?s)ranges: 5 is no.*\[sample.ranges\]"),
+        ({"sample": {"points": 3, "ranges": {"groups": {"low": 3, "high": 1}}}}, {}, "exchange"),
+        ({"repeat": 0}, {}, "sweep: repeat: 0 is not a whole number from 1 to 100000"),
+        ({"set": {"fifo": {"x": []}}}, {}, r'(?s)set.fifo.x: \[\] is not a number.*"5ms"'),
         ({"polices": []}, {}, "unknown key 'polices'"),
         ({}, {"limit": "long"}, "limit: 'long' is not a time"),
         ({}, {"limit": 0}, "limit: 0 is not a time"),
