@@ -1,8 +1,9 @@
-"""Whether a sweep comes out the same, whatever is killed meanwhile; `make bench-kills` runs it.
+"""Whether a sweep ends with the same store, whatever is killed meanwhile.
 
-A sweep is asked again and again, in turns of two workers that were started by hand and of two of
-its own. Whenever the store has a random number of further runs, one of the processes at work is
-killed, a random one. In the end the store must have, row by row, what one process alone makes.
+`make bench-kills` runs it. The same sweep is asked again and again, by turns with two workers of
+Dask that were started by hand and with two of its own. After a random number of further runs one
+of the processes at work, a random one, is killed. At the end the store must have the same rows as
+that of one process alone.
 """
 
 import os
@@ -18,7 +19,8 @@ from kept_rows import nr_kept, rows
 from running import begin, dask_process, descendants, wait_for
 
 NR_POINTS, NR_KILLS = 5_000, 30
-# A sweep whose last command was not killed may have had a run whose process was, twice.
+# A command that was not killed itself may still have lost one run's process twice, and then kept
+# that run as failed: the next command makes it again.
 COMMANDS_AT_END_MAX = 3
 SCHEDULER, COMMAND, OWN = "the scheduler", "the command", "a worker of its own"
 BY_HAND = ("a worker by hand", "another by hand")
@@ -38,7 +40,7 @@ groups = {{ low = 4, high = 6 }}
 
 
 class Sweeping:
-    """A sweep that is asked again when it ended, and the processes that are at work on it."""
+    """A sweep that is asked again whenever its command has ended, and the processes at work."""
 
     def __init__(self, folder: Path, chance: random.Random):
         self.folder, self.chance = folder, chance
@@ -48,7 +50,7 @@ class Sweeping:
         self._asker: subprocess.Popen | None = None
 
     def ask(self) -> None:
-        """Sees to it that a command is at work, and that it has workers."""
+        """Starts a command if none is at work, and workers by hand if it needs them."""
         if self._asker is None:
             self._is_by_hand = not self._is_by_hand
         if self._is_by_hand:
@@ -59,7 +61,7 @@ class Sweeping:
             self._asker = begin(os.environ, self.folder, *words)
 
     def has_ended(self) -> bool:
-        """Whether the command has."""
+        """Whether the command has ended."""
         return self._asker.poll() is not None
 
     def ending(self) -> int:
@@ -71,7 +73,7 @@ class Sweeping:
         return code
 
     def kill_one(self) -> str:
-        """Kills one of the processes; what it was."""
+        """Kills one of the processes, and says which."""
         of = {COMMAND: [self._asker.pid]}
         if self._is_by_hand:
             at_work = {name: process.pid for name, process in self._by_hand.items()}
@@ -83,12 +85,12 @@ class Sweeping:
         what = self.chance.choice([name for name, pids in of.items() if pids])
         _kill(self.chance.choice(of[what]))
         if what in (COMMAND, SCHEDULER):
-            # It says what it has to say.
+            # The command writes its message before it ends.
             wait_for(self.has_ended, "the end of the command")
         return what
 
     def close(self) -> None:
-        """Ends all that there is."""
+        """Ends all processes that are left."""
         for process in filter(None, [self._asker, *self._by_hand.values()]):
             _kill(process.pid, *descendants(process.pid))
             process.wait()
@@ -109,7 +111,7 @@ class Sweeping:
 
 
 def main(nr_points: int, nr_kills: int, seed: int = 1) -> None:
-    """Prints what was killed when; ends with an assertion if the store is another."""
+    """Prints what was killed and when. Fails with an assertion if the two stores differ."""
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -122,7 +124,8 @@ def main(nr_points: int, nr_kills: int, seed: int = 1) -> None:
         try:
             for number in range(nr_kills):
                 nr_before = nr_kept(sweeping.store)
-                # Half of it on average, as a second's runs come into the store together.
+                # The aim is half of that on average: all runs of one second come into the store
+                # together, so more than aimed at are there at the kill.
                 most = (nr_runs - nr_before) // (nr_kills - number + 1)
                 aim = nr_before + chance.randint(1, max(1, most))
                 sweeping.ask()
@@ -147,8 +150,8 @@ def main(nr_points: int, nr_kills: int, seed: int = 1) -> None:
 
 
 def _started_by(pid: int) -> list[int]:
-    """What a process has started, without what only keeps account for Python: killed, it says so
-    with tracebacks."""
+    """The processes that a process has started, without Python's resource tracker, which prints
+    tracebacks when it is killed."""
     account = b"resource_tracker import"
     return [one for one in sorted(descendants(pid)) if account not in _words_of(one)]
 

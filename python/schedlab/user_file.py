@@ -203,7 +203,6 @@ def refuse_unwritable(path: Path, store: Path | None = None, what: str = "report
 def _is_of_store(path: Path, store: Path) -> bool:
     """Whether it is a store, or one of the files beside it: these begin with its name, or with a
     dot and its name."""
-    kept = Path(os.path.realpath(store))
-    beside = (str(kept), str(kept.with_name(f".{kept.name}")))
-    is_store = path.exists() and store.exists() and path.samefile(store)
-    return is_store or os.path.realpath(path).startswith(beside)
+    kept, real = Path(os.path.realpath(store)), Path(os.path.realpath(path))
+    is_beside = real.parent == kept.parent and real.name.startswith((kept.name, f".{kept.name}"))
+    return is_beside or (path.exists() and store.exists() and path.samefile(store))

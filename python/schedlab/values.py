@@ -154,9 +154,11 @@ def parse_duration_ns(place: str, text: str, times: int = 1) -> int:
         raise BadValue(place, text, "is not a time", "write a number and ns, us, ms, s or min")
     duration_ns = Decimal(quantity["number"]) * UNIT_NS[quantity["unit"]] * times
     if duration_ns <= 0 or duration_ns != duration_ns.to_integral_value():
-        raise BadValue(place, text, "is not a whole number of nanoseconds above 0")
+        why = "is not a whole number of nanoseconds above 0"
+        raise BadValue(place, text, why, "give one, as in 250us")
     if duration_ns >= 2**63:
-        raise BadValue(place, text, "is longer than the simulator can count (292 years)")
+        why = "is longer than the simulator can count (292 years)"
+        raise BadValue(place, text, why, "give a shorter time")
     return int(duration_ns)
 
 
@@ -233,7 +235,9 @@ class Table:
 
     def table(self, key: str, hint: str | None = None) -> "Table":
         """The table of a key, empty if it is not there."""
-        value = self.get(key, dict, "a table", hint or f"write [{key}]", {})
+        # Within the file, of which the place begins with the path.
+        dotted = self.place_of(key).rpartition(": ")[2]
+        value = self.get(key, dict, "a table", hint or f"write [{dotted}]", {})
         return Table(value, self.place_of(key), ".")
 
     def tables(self, key: str) -> list["Table"]:
@@ -258,7 +262,8 @@ class Table:
     def word(self, key: str, default: str | None = None) -> str:
         """The text of a text, a number, true or false."""
         kinds = (str, int, float, bool)
-        value = self.get(key, kinds, "a number, a text or true/false", None, default)
+        hint = 'write one, as in 5, "5ms" or true'
+        value = self.get(key, kinds, "a number, a text or true/false", hint, default)
         return str(value).lower() if isinstance(value, bool) else str(value)
 
     def words(self, key: str, hint: str | None = None) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Processes that do one piece of work after another for whoever has many.
 
-A queue that somebody races is native code: it may end its process, never return, start others, and
-print; and any process may be ended when memory is short. Whoever waits is told of an answer and of
-a death alike, and a worker ends with all that it has started.
+A queue that somebody races is native code: it may end its process, never return, start other
+processes, and print. The system may end any process when memory is short. The caller is told of an
+answer and of a death alike. A worker ends with all processes that it has started.
 """
 
 import contextlib
@@ -22,27 +22,28 @@ from typing import Any
 from schedlab import catalogue, shown
 
 POLL_S = 0.5
-# A process may take so long to start, and to take its piece of work, before it counts as one that
-# makes no step.
+# A process has this time to start and to take its piece of work, before it counts as one that makes
+# no step.
 STARTS_S = 60.0
-# A worker that is told to go is gone at once, unless native code keeps it.
+# A worker that is told to end ends at once, unless native code keeps it.
 GONE_AFTER_S = 5.0
 # Processes at a time that a user may ask for.
 JOBS_MAX = 1024
-# Of what was printed during a piece of work so much is kept, from its beginning.
+# A piece of work may print more than this; the beginning is kept.
 PRINTED_BYTES_MAX = 64 << 10
 
 PIPE_BYTES = 64 << 10
-# While somebody prints without end, others are heard too.
+# Reads of one pipe at a time: a worker that prints without end must not keep the others waiting.
 PIPES_AT_ONCE = 16
 
-# Of setvbuf(3), which Python does not have.
+# The constant _IOLBF of setvbuf(3), which Python does not have.
 LINE_BUFFERED = 1
 
-# For Python's option -W, which processes that it starts inherit.
+# A value of Python's option -W, which child processes inherit.
 UNTOLD = "ignore:resource_tracker"
 
-# One thread at a time has another main module, or it would never be as it was.
+# One thread at a time may replace the main module. A second one would take the replacement for the
+# real module, and put it back at its end.
 HIDING = threading.Lock()
 
 Work = Callable[[Any], Any]
@@ -87,7 +88,7 @@ class Crew:
     def begin(self, piece: Any) -> None:
         """Gives a piece to a worker."""
         if not (idle := [worker for worker in self._workers if not worker.is_busy]):
-            # Whoever is interrupted must know of the worker, or nobody ends it.
+            # An interrupt before the worker is in the list would leave nobody to end it.
             with spawning():
                 idle = [_Worker(self.work)]
                 self._workers += idle
@@ -148,7 +149,7 @@ class _Worker:
         self.nr_steps_before = self.nr_steps = self.steps.value
         self.still_s = 0.0
         self.printed, self.nr_lost = b"", 0
-        # If it has died meanwhile, that is the answer.
+        # The process may have died meanwhile; `ending` then says so.
         with contextlib.suppress(OSError):
             self.link.send(piece)
 
@@ -162,14 +163,14 @@ class _Worker:
             except (EOFError, OSError):
                 exit_code = self._gone()
         elif self.process.exitcode is not None:
-            # What it has started, and still runs, keeps the link open.
+            # A process that the worker started, and that still runs, keeps the link open.
             exit_code = self._gone()
         else:
             is_still = still_s is not None and self._is_still(still_s)
         self._listen()
         if answer is None and exit_code is None and not is_still:
             return None
-        # Who goes on is ended at once, and not asked to go.
+        # A worker that made no step stays busy: `end` then kills it, and does not ask it to go.
         self.is_busy = is_still
         wall_ns = int((time.monotonic() - self.began_s) * 1e9)
         printed, nr_lost = self.printed.decode(errors="backslashreplace"), self.nr_lost
@@ -178,13 +179,13 @@ class _Worker:
         return Ending(self.piece, answer, exit_code, is_still, wall_ns, printed)
 
     def _is_still(self, allowed_s: float) -> bool:
-        """Whether it has not made a step for longer, by a clock: a process that was stopped, or
-        sleeps, cannot tell that itself."""
+        """Whether the worker has made no step for longer than allowed. Our clock decides: a process
+        that was stopped, or sleeps, cannot tell that itself."""
         now_s, nr_steps = time.monotonic(), self.steps.value
         if nr_steps != self.nr_steps:
             self.nr_steps, self.still_s = nr_steps, 0.0
         else:
-            # We ourselves may have been stopped for longer than a look takes.
+            # This process, too, may have been stopped between two looks.
             self.still_s += min(now_s - self.looked_s, 2 * POLL_S)
         self.looked_s = now_s
         has_begun = nr_steps != self.nr_steps_before
@@ -195,7 +196,7 @@ class _Worker:
             for _ in range(0 if self.output.closed else PIPES_AT_ONCE):
                 said = os.read(self.output.fileno(), PIPE_BYTES)
                 if not said:
-                    # It has closed its end.
+                    # The worker has closed its end.
                     self.output.close()
                     return
                 kept = said[: PRINTED_BYTES_MAX - len(self.printed)]
@@ -211,14 +212,14 @@ class _Worker:
 
     def _gone(self) -> int:
         self.process.join(GONE_AFTER_S)
-        # It may have closed the link and live on.
+        # The process may have closed the link and still run.
         self._kill_all()
         self.process.join()
         return self.process.exitcode
 
     def _kill_all(self) -> None:
         """The process and all that it has started, unless those have left its group."""
-        # Before it has a group of its own there is nothing that it has started.
+        # There is no such group yet if the process has just begun; it has started nothing then.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.kill()
@@ -226,17 +227,18 @@ class _Worker:
 
 @contextlib.contextmanager
 def spawning() -> Iterator[None]:
-    """A child that is started in here hears of no Ctrl-C, nor does it need the caller's script.
+    """A context in which children start without Ctrl-C and without the caller's script.
 
-    Ctrl-C reaches the whole process group, but a child inherits the mask; the coordinator hears of
-    it a moment later, and ends the child. A process that starts afresh would run the script again,
-    to have what is in it, which then had to say `if __name__ == "__main__"`. And Python lets no
-    process have children that is to end with another, as a worker of Dask's is: those here end with
-    their parent by themselves.
+    Ctrl-C reaches the whole process group. A child inherits the mask of signals, so only the
+    coordinator hears of Ctrl-C; it is told when this context ends, and then ends the child. A
+    process that starts afresh runs the caller's script again, which would need
+    `if __name__ == "__main__"`; here it finds an empty main module. Python forbids daemonic
+    processes, such as Dask's workers, to have children; children that start here end with their
+    parent by themselves, so the mark is taken away meanwhile.
     """
-    # With the first child multiprocessing starts a process of its own, and then lets interrupts
-    # through again (Python 3.11): the first child would hear of them.
-    # Of a killed process it would tell what it takes away.
+    # With the first child multiprocessing starts its resource tracker, and then lets interrupts
+    # through again (Python 3.11): the first child would hear of them. So the tracker starts first.
+    # The tracker would warn of what a killed process left behind.
     if UNTOLD not in sys.warnoptions:
         sys.warnoptions.append(UNTOLD)
     resource_tracker.ensure_running()
@@ -274,12 +276,12 @@ def _serve(
 ) -> None:
     global _steps
     _steps = steps
-    # A group of its own, which ends with it; and no terminal, which could stop it.
+    # The worker gets a process group, which is ended with it, and no terminal that could stop it.
     os.setsid()
     libc = ctypes.CDLL(None)
     _end_with_parent()
     _print_into(printing, libc)
-    # Until nobody listens any more.
+    # The coordinator closes the link when it needs the worker no more.
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
             piece = link.recv()
@@ -304,8 +306,9 @@ def _end_with_parent() -> None:
 
 
 def _print_into(printing: connection.Connection, libc: ctypes.CDLL) -> None:
-    """Has all that native code prints go there, and only what Python says to standard error."""
-    # A program that has closed it has none.
+    """Sends all that native code prints there. Only what Python itself says goes to standard
+    error."""
+    # Python has none where the program that started it has closed it.
     sys.stderr = sys.stderr and os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace")
     shown.install()
     for descriptor in (1, 2):

@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 
+import click
 import made_heats
 import pandas
 import pytest
@@ -160,7 +161,7 @@ def test_what_cannot_be_written_is_refused_and_nothing_is_lost(command, told, tm
     before = (tmp_path / "s.db").read_bytes()
     for output, said in (
         ("runs.xls", "does not say its format"),
-        ("s.db.csv", "would take the place of the store"),
+        ("s.db.csv", "table s.db.csv would take the place of the store"),
         ("nowhere/runs.csv", "there is no directory"),
     ):
         done = command("export", "s.db", "-o", output)
@@ -170,6 +171,41 @@ def test_what_cannot_be_written_is_refused_and_nothing_is_lost(command, told, tm
     assert done.returncode == 2
     assert "unknown experiment 'nope'" in done.stderr
     assert (tmp_path / "s.db").read_bytes() == before
+
+
+def test_what_is_no_store_is_refused_with_a_way_out_that_export_has(command, tmp_path):
+    (tmp_path / "empty.db").write_bytes(b"")
+    (tmp_path / "text.db").write_text("no database\n" * 99)
+    (tmp_path / "folder").mkdir()
+    for store, said in (
+        ("missing.db", "store missing.db does not exist"),
+        ("folder", "store folder is a directory"),
+        (".", "store . is a directory"),
+        ("empty.db", "store empty.db is empty"),
+        ("text.db", "store text.db: it is not a schedlab store"),
+    ):
+        done = command("export", store, "-o", "t.csv")
+        assert (done.returncode, done.stdout) == (2, "")
+        [error, hint] = done.stderr.splitlines()
+        assert error.startswith(f"error: {said}") and hint.startswith("hint: ")
+        # That is an option of the commands that make stores.
+        assert "with --store" not in hint
+    assert not (tmp_path / "t.csv").exists()
+
+
+def test_a_table_that_is_interrupted_leaves_the_one_before(told, tmp_path, monkeypatch):
+    (tmp_path / "t.csv").write_text("the one before")
+
+    def interrupted(each, file):
+        file.write(b"half of a table")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(export, "_csv", interrupted)
+    asked = [str(tmp_path / "s.db"), "-o", str(tmp_path / "t.csv")]
+    done = CliRunner().invoke(export_verb, asked, standalone_mode=False)
+    assert isinstance(done.exception, click.Abort)
+    assert (tmp_path / "t.csv").read_text() == "the one before"
+    assert not list(tmp_path.glob("*.part")) and not list(tmp_path.glob(".*.part"))
 
 
 @pytest.fixture

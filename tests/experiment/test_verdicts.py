@@ -11,7 +11,7 @@ from schedlab.digests import canonical_json
 from schedlab.errors import SchedlabError
 from schedlab.experiment import claims as experiment_claims
 from schedlab.experiment import definition as experiment_definition
-from schedlab.experiment.study import study_of
+from schedlab.experiment.study import rule_of, study_of
 from schedlab.experiment.verdicts import (
     ClaimFinding,
     Judged,
@@ -185,6 +185,33 @@ def test_a_claim_beside_seeds_that_were_added_has_the_share_of_each_look(study):
     assert (found.low, found.high) == pytest.approx(bounds) and found.is_paired
     [alone] = judge(definition(SLOWER) | added, study({NEW: BY_A_QUARTER}))
     assert not alone.findings
+
+
+@pytest.mark.parametrize("is_random", [False, True])
+def test_a_claim_knows_no_more_than_the_table_beside_it(make_record, is_random):
+    """Where seeds were added, equal times of other runs are no certainty."""
+    added = {"until_ci": 0.01, "repeats": 3, "repeat_max": 12, "policies": ["old", "new"]}
+    alone = {"says": "alone", "of": SLOWER["of"], "at_most": 1.1}
+    told = definition(SLOWER, alone, times={NEW: 2.0}) | added
+    records = [
+        make_record(
+            policy=policy, machine="small", varied={"n": 1}, seed=seed,
+            result={
+                "makespan_ns": seconds * 10**9, "nr_cpus": 2, "task_groups": [],
+                "status": "completed", "error": None, "digest": f"{seed * is_random}",
+            },
+        )
+        for policy, seconds in (("old", 1), ("new", 2))
+        for seed in range(5)
+    ]  # fmt: skip
+    runs = study_of(records, rule_of(told))
+    [cell] = runs.cells
+    table = cell.comparisons["new"].ratio
+    for judged in judge(told, runs):
+        [found] = judged.findings
+        assert found.low == (None if is_random else found.simulated)
+        assert judged.verdict == (UNKNOWN if is_random else REPRODUCED)
+    assert table.low == (None if is_random else 2.0)
 
 
 def test_a_published_time_has_no_seeds(study):

@@ -49,6 +49,10 @@ def test_a_frame_has_a_row_a_run(tmp_path):
     ("changed", "keywords", "told"),
     [
         ({"sample": {"points": 0}}, {}, "sweep: sample.points: 0 is not a whole number"),
+        ({"sample": {"points": 3, "ranges": 5}}, {}, r"(?s)ranges: 5 is no.*\[sample.ranges\]"),
+        ({"sample": {"points": 3, "ranges": {"groups": {"low": 3, "high": 1}}}}, {}, "exchange"),
+        ({"repeat": 0}, {}, "sweep: repeat: 0 is not a whole number from 1 to 100000"),
+        ({"set": {"fifo": {"x": []}}}, {}, r'(?s)set.fifo.x: \[\] is not a number.*"5ms"'),
         ({"polices": []}, {}, "unknown key 'polices'"),
         ({}, {"limit": "long"}, "limit: 'long' is not a time"),
         ({}, {"limit": 0}, "limit: 0 is not a time"),
@@ -59,8 +63,11 @@ def test_a_frame_has_a_row_a_run(tmp_path):
         ({}, {"dask": Path("x.json")}, "dask: 'x.json' is no file"),
         ({}, {"dask": "local:0"}, "dask: 'local:0' is not from local:1"),
         ({}, {"dask": "local:1", "processes": 2}, "processes is of processes here"),
+        ({}, {"store": 5}, "^store: 5 is no path"),
+        ({}, {"store": None}, "^store: None is no path"),
+        ({}, {"store": "~nobody-here/s.db"}, "store: '~nobody-here/s.db' is in the home of nobody"),
     ],
 )
 def test_wrong_input_is_told_in_keywords(tmp_path, changed, keywords, told):
     with pytest.raises(SchedlabError, match=told):
-        sl.sweep(ASKED | changed, store=tmp_path / "s.db", progress=False, **keywords)
+        sl.sweep(ASKED | changed, **{"store": tmp_path / "s.db", "progress": False} | keywords)

@@ -5,6 +5,8 @@ test says; then what a worker does, for real.
 """
 
 import pickle
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -399,6 +401,25 @@ def test_a_scheduler_that_is_silent_is_told_and_waited_for(engine, monkeypatch):
     assert finish(one, client, [1, 2]) == [1, 2]
     [told] = one.told
     assert told.startswith("note: the scheduler of Dask has not answered for 0 s: waiting; Ctrl-C")
+
+
+def test_what_is_told_while_waiting_is_told_before_anything_else(engine, monkeypatch):
+    """Another thread tells it, which may be in the middle of a line."""
+    monkeypatch.setattr(elsewhere, "ANSWERS_IN_S", 0.01)
+    client = Client(a=1)
+    one = engine(client)
+    begun, ended = threading.Event(), []
+
+    def slow(text):
+        begun.set()
+        time.sleep(0.1)
+        ended.append(text)
+
+    info = client.scheduler_info
+    one._tell = slow
+    client.scheduler_info = lambda n_workers: begun.wait() and info(n_workers)
+    one._there()
+    assert len(ended) == 1
 
 
 @pytest.mark.parametrize(

@@ -324,7 +324,7 @@ def test_trials_that_fail_are_counted_and_do_not_end_the_search(folder, command)
 
 @pytest.mark.parametrize(
     "measures",
-    [["p99_response+p50_wakeup"], ["throughput", "--keep", "p99_response=2%"]],
+    [["throughput+0.01*p99_response"], ["throughput", "--keep", "p99_response=30%"]],
     ids=["objective", "bound"],
 )
 def test_trials_that_answer_nobody_have_failed(command, measures):
@@ -335,8 +335,10 @@ def test_trials_that_answer_nobody_have_failed(command, measures):
     found = json.loads(done.stdout)
     silent = [one for one in found["trials"] if "nothing of p99_response" in one["why"]]
     assert silent and all(one["state"] == "failed" for one in silent)
-    judged = {one["trial"] for one in found["candidates"]}
-    assert judged.isdisjoint(one["number"] for one in silent)
+    # Longer turns are switched less often: those that answer somebody are judged, and no others.
+    [judged] = found["candidates"]
+    assert judged["trial"] not in {one["number"] for one in silent}
+    assert judged["tunables"]["slice_ns"] < min(one["tunables"]["slice_ns"] for one in silent)
 
 
 def test_several_objectives_give_a_front_of_which_none_beats_another(folder, command):

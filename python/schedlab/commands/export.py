@@ -59,7 +59,7 @@ def export_verb(store, output, wanted, what, suite) -> None:
     if form not in texts:
         hint = f"end it in {' or '.join(texts)}"
         raise BadValue("--output", str(output), "does not say its format", hint)
-    user_file.refuse_unwritable(output, store)
+    user_file.refuse_unwritable(output, store, "table")
     with Store(store, read_only=True) as kept, kept.moment():
         what = _what(kept, form, wanted, what, suite)
         if what == "runs":
@@ -90,7 +90,7 @@ def _what(kept: Store, form: str, wanted: str | None, what: str | None, suite: s
     if suite is not None and (what in ("runs", "heats") or wanted is not None):
         raise BadValue("--suite", suite, "is of measurements", "leave out what is of others")
     if wanted is not None and what not in (None, "runs"):
-        raise BadValue("--experiment", wanted, "is of runs", "leave out --what, or name a --suite")
+        raise BadValue("--experiment", wanted, "is of runs", "leave it out, or leave out --what")
     if form == ".tex" and (suite is not None or what not in (None, "runs")):
         raise BadValue("--output", "*.tex", "has a table of runs only", "write a .csv or .parquet")
     if what is not None:

@@ -313,7 +313,8 @@ def read_options(path: Path) -> dict:
     Paths inside the file are relative to the file. Raises SchedlabError if it cannot be read, is
     not TOML, or has an unknown or ill-typed key.
     """
-    return options_of(user_file.toml(f"experiment file {path}", path), path)
+    hint = "write it as docs/reference/cli.md has it under Experiment files"
+    return options_of(user_file.toml(f"experiment file {path}", path, hint), path)
 
 
 def options_of(given: Mapping, path: Path) -> dict:
@@ -326,9 +327,10 @@ def options_of(given: Mapping, path: Path) -> dict:
         ),
         **dict.fromkeys(("policies", "machine", "watch"), _names),
         **dict.fromkeys(
-            ("repeat", "repeat_max", "seed"),
-            lambda table, key: table.number(key, None, 0, SEED_MAX, whole=True),
+            ("repeat", "repeat_max"),
+            lambda table, key: table.number(key, None, 1, CELLS_MAX, whole=True),
         ),
+        "seed": lambda table, key: table.number(key, None, 0, SEED_MAX, whole=True),
         "cpus": lambda table, key: table.number(key, None, 1, CPUS_MAX, whole=True),
         "kernel": lambda table, key: table.get(key, str, "text", 'write it in "…"'),
         "vary": _varied,

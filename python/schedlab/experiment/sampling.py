@@ -163,11 +163,14 @@ def _range(ranges: Table, name: str) -> Range:
     _refuse_no_numbers(table.place, [*ends, *[step] * is_stepped])
     low, high = map(numeric, ends)
     if low >= high:
-        raise BadValue(f"{table.place}.high", ends[1], f"is not above low, {ends[0]}")
+        hint = "exchange both, or write one value under [with]"
+        raise BadValue(f"{table.place}.high", ends[1], f"is not above low, {ends[0]}", hint)
     if log and low <= 0:
-        raise BadValue(f"{table.place}.low", ends[0], "is not above 0, as log needs")
+        hint = "give a low above 0, or leave out log"
+        raise BadValue(f"{table.place}.low", ends[0], "is not above 0, as log needs", hint)
     if is_stepped and not 0 < numeric(step) <= high - low:
-        raise BadValue(f"{table.place}.step", step, "is not above 0 and at most high - low")
+        hint = "give a smaller one, or leave it out"
+        raise BadValue(f"{table.place}.step", step, "is not above 0 and at most high - low", hint)
     return Range(*ends, step, log)
 
 

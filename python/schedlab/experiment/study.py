@@ -234,12 +234,12 @@ def compare(
         own = [record for record in runs[policy] if record.seed in of_seed]
         if known := [of_seed[record.seed] for record in own]:
             pairs[policy] = (_times(own, unit_ns), _times(known, unit_ns))
-        if _are_identical(own) and _are_identical(known):
+        if are_identical(own) and are_identical(known):
             without_chance.add(policy)
     return estimates.compare_to_stop(pairs, rule.threshold, rule.shares, without_chance)
 
 
-def _are_identical(records: Sequence[RunRecord]) -> bool:
+def are_identical(records: Sequence[RunRecord]) -> bool:
     """Whether runs of several seeds were one and the same, event by event: without chance."""
     digests = {record.digest for record in records}
     return len(digests) == 1 and "" not in digests

@@ -29,6 +29,8 @@ BUILT_MAX = 64
 REPLAY_STEP_NS = 100_000_000
 # A simulation that takes longer may be large, or its policy may find ever more to do.
 SLOW_AFTER_S = 10.0
+# A run that ends so many processes has failed; one may have been ended by somebody else.
+DEATHS_MAX = 2
 # What to do where a file changed while the sweep was at work: its digest is another from now on.
 AGAIN_HINT = "run the same command again: it goes on from here"
 

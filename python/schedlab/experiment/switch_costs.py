@@ -54,7 +54,7 @@ class SwitchCost(OfPolicy):
 @dataclass(frozen=True, slots=True)
 class Added:
     """What a switch costs at `x` over what it costs at the first value: `part` is the one that
-    grew most, `share` its percentage of what was added."""
+    grew most, `share` its percentage of what was added: the mean of each run's percentage."""
 
     x: float
     ratio: Ratio

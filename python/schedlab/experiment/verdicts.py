@@ -6,19 +6,20 @@ reproduced if it is in each of them, and not if it is not in one.
 
 Two simulated times whose runs have the same seeds are compared seed by seed (common random
 numbers), any others as independent samples. Where seeds were added until something was clear, those
-of both are compared, and an interval has the share of the error that each look has: else who stops
-where it suits a claim would find it there.
+of both are compared, as the table of times compares them (`estimates.ratio_to_stop`): an interval
+has the share of the error that each look has, else who stops where it suits a claim would find it
+there, and equal times that may be equal by chance have none.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from schedlab.experiment.metrics import share_errors
-from schedlab.experiment.study import Study, rule_of
+from schedlab.experiment.study import Study, are_identical, rule_of
 from schedlab.report.forms import ratio_text
-from schedlab.statistics.estimates import paired_ratio, ratio
+from schedlab.statistics.estimates import Ratio, paired_ratio, ratio, ratio_to_stop
 from schedlab.store.runs import RunRecord
 
 
@@ -143,21 +144,16 @@ class _Runs:
         if claim["over_ideal"]:
             over = {**of, self.ideal: 1}
             parts = max(of[self.ideal] / records[0].result["nr_cpus"], 1)
-        sample, base = self._makespans_ns(of), self._makespans_ns(over)
+        own, base = self._by_seed(of), self._by_seed(over)
         is_alone = not (claim["over"] or claim["over_ideal"])
         if self.rule.looks and not is_alone:
-            of_both = sample.keys() & base.keys()
-            sample, base = ({s: one[s] for s in one if s in of_both} for one in (sample, base))
+            of_both = own.keys() & base.keys()
+            own, base = ({s: one[s] for s in one if s in of_both} for one in (own, base))
         one_ns, other_ns = (self.published_ns.get(_key(place)) for place in (of, over))
         if not (one_ns if is_alone else base):
             return None
-        is_paired = not is_alone and sample.keys() == base.keys()
-        own, shares = list(sample.values()), self.rule.shares
-        if is_paired:
-            compared = paired_ratio(own, [base[seed] for seed in sample], shares)
-        else:
-            others = [one_ns] * len(sample) if is_alone else list(base.values())
-            compared = ratio(own, others, shares)
+        is_paired = not is_alone and own.keys() == base.keys()
+        compared = self._against_published(own, one_ns) if is_alone else self._ratio(own, base)
         published = claim["published"]
         if not published and one_ns and other_ns:
             published = one_ns / (other_ns * parts)
@@ -172,10 +168,32 @@ class _Runs:
             return f"no run has a share of CPU time for nice {claim['share_of_nice']}"
         return "there is nothing that it could be held against"
 
-    def _makespans_ns(self, place: Mapping) -> dict[int, float]:
-        """By seed; none where that was not run."""
-        runs = self.runs.get(_key(place), ())
-        return {record.seed: record.result["makespan_ns"] for record in runs}
+    def _by_seed(self, place: Mapping) -> dict[int, RunRecord]:
+        """The runs of a place; none where that was not run."""
+        return {record.seed: record for record in self.runs.get(_key(place), ())}
+
+    def _ratio(self, own: Mapping[int, RunRecord], base: Mapping[int, RunRecord]) -> Ratio:
+        """Of two simulated times, seed by seed where both have the same seeds."""
+        if own.keys() != base.keys():
+            return ratio(_makespans_ns(own.values()), _makespans_ns(base.values()))
+        records = [*own.values()], [base[seed] for seed in own]
+        own_ns, base_ns = map(_makespans_ns, records)
+        if not self.rule.looks:
+            return paired_ratio(own_ns, base_ns)
+        is_without_chance = all(map(are_identical, records))
+        return ratio_to_stop(own_ns, base_ns, self.rule.shares, is_without_chance)
+
+    def _against_published(self, own: Mapping[int, RunRecord], published_ns: float) -> Ratio:
+        """Of a simulated time and a published one, which has no seed."""
+        own_ns = _makespans_ns(own.values())
+        if not self.rule.looks:
+            return ratio(own_ns, [published_ns] * len(own_ns))
+        is_without_chance = are_identical([*own.values()])
+        return ratio_to_stop(own_ns, published_ns, self.rule.shares, is_without_chance)
+
+
+def _makespans_ns(records: Iterable[RunRecord]) -> list[float]:
+    return [record.result["makespan_ns"] for record in records]
 
 
 def _finding(

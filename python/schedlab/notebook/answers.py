@@ -43,7 +43,7 @@ class Paged:
     @ours
     def report(self, path: Path_) -> Path:
         """Writes the page that `--report` of the command writes, and gives its path."""
-        path = path_of(path)
+        path = path_of(path, "path")
         user_file.refuse_unwritable(path, self.store)
         self._write_page(path)
         return path

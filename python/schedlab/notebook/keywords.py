@@ -108,9 +108,16 @@ def listed(given: Any) -> list:
     return [given] if isinstance(given, Integral | str | Path) else list(given)
 
 
-def path_of(path: Path_) -> Path:
-    """A path as a shell would have it, which knows whose home ~ is."""
-    return Path(path).expanduser()
+def path_of(path: Path_, place: str = "store") -> Path:
+    """A path as a shell would have it, which knows whose home ~ is. Raises BadValue for what is no
+    path; `place` is the keyword that took it."""
+    try:
+        return Path(path).expanduser()
+    except TypeError as error:
+        raise BadValue(place, path, "is no path", f'write {place}="FOLDER/FILE"') from error
+    except RuntimeError as error:
+        why = "is in the home of nobody who is known here"
+        raise BadValue(place, path, why, "write the whole path, from / on") from error
 
 
 def chosen_figure(place: str, name: str | None, drawn: Mapping[str, "go.Figure"]) -> "go.Figure":

@@ -46,7 +46,7 @@ class OpenStore:
 
     @ours
     def __init__(self, path: Path_):
-        self.path = path_of(path)
+        self.path = path_of(path, "path")
         self._kept().close()
 
     def _kept(self) -> Store:
@@ -288,10 +288,10 @@ def race_queues(
         "sizes": [int(size) if isinstance(size, Integral) else size for size in listed(n)],
         "workloads": listed(workloads),
         "structures": listed(structures),
-        "files": [path_of(path) for path in listed(files)],
+        "files": [path_of(path, "files") for path in listed(files)],
         **options,
         "keys": listed(options.get("keys", ())),
-        "trace": None if trace is None else path_of(trace),
+        "trace": None if trace is None else path_of(trace, "trace"),
     }
     names = {"sizes": "-n", "workloads": "--workload", "structures": "--structure"}
     names["files"] = "--with"

@@ -160,7 +160,7 @@ class Tuning(Paged):
         better = self.tuned.judgement.better
         if not better:
             raise SchedlabError(f"there is no set to write: {self.tuned.sentence}")
-        target = named_set.path_for(self.tuned.tuning.policy, file and path_of(file))
+        target = named_set.path_for(self.tuned.tuning.policy, file and path_of(file, "file"))
         named_set.refuse_unfit(target, name, self.store)
         named_set.write(target, self.tuned.named_set(better[0], name))
         return target

@@ -346,16 +346,12 @@ def compare_to_stop(
     beyond it at some look, if one looks often. Each comparison has a share of its own, where Holm's
     method would let runs that are added to one change the word of another.
 
-    Times of a few values are often equal by chance: of what is otherwise in one run of ten, five
-    runs have nothing in 59 of 100 cases. So equal ones, or equal ratios, have no interval before
-    `runs_until_exact`, but for those `without_chance`, whose runs are the same whatever the seed.
+    Which times are known exactly is told by `ratio_to_stop`; `without_chance` are those whose runs
+    are the same whatever the seed.
     """
     found = {}
     for name, (a, b) in pairs.items():
-        one = paired_ratio(a, b, shares)
-        is_known = name in without_chance or one.n_a >= runs_until_exact(shares)
-        if not is_known and _may_be_equal_by_chance(np.log(positive("a", a)), np.log(b)):
-            one = Ratio(one.n_a, one.n_b, one.ratio)
+        one = ratio_to_stop(a, b, shares, name in without_chance)
         word = verdict(one, threshold=threshold)
         if one.direction and word is not Verdict.SAME:
             nearest = one.low if one.direction > 0 else 1 / one.high
@@ -365,14 +361,30 @@ def compare_to_stop(
     return found
 
 
+def ratio_to_stop(
+    a: ArrayLike, b: ArrayLike, shares: int, is_without_chance: bool = False
+) -> Ratio:
+    """As `paired_ratio`, for who makes no more runs of what is known well enough; b may be one
+    number that chance has no part in.
+
+    Times of a few values are often equal by chance: of what is otherwise in one run of ten, five
+    runs have nothing in 59 of 100 cases. So equal ones, or equal ratios, have no interval before
+    `runs_until_exact`, but where all runs are the same whatever the seed (`is_without_chance`).
+    """
+    of_chance = [a] if np.ndim(b) == 0 else [a, b]
+    b = np.broadcast_to(b, np.shape(a)) if np.ndim(b) == 0 else b
+    one = paired_ratio(a, b, shares)
+    if is_without_chance or one.n_a >= runs_until_exact(shares):
+        return one
+    is_equal = any(does_not_vary(np.log(of), 1.0) for of in of_chance)
+    if is_equal or ratios_do_not_vary(np.log(a), np.log(b)):
+        return Ratio(one.n_a, one.n_b, one.ratio)
+    return one
+
+
 def runs_until_exact(shares: int) -> int:
     """How many equal runs leave a share of the error for one otherwise, which `RARE` of all are."""
     return math.ceil(math.log((1 - CONFIDENCE) / shares) / math.log1p(-RARE))
-
-
-def _may_be_equal_by_chance(log_a: Sample, log_b: Sample) -> bool:
-    is_equal = does_not_vary(log_a, 1.0) or does_not_vary(log_b, 1.0)
-    return is_equal or ratios_do_not_vary(log_a, log_b)
 
 
 def growth_exponent(x: ArrayLike, y: ArrayLike) -> Growth:

@@ -34,11 +34,14 @@ def noise(samples: Mapping[str, ArrayLike]) -> float | None:
     return math.sqrt(squares / degrees) if degrees else None
 
 
-def runs_needed(noise_log: float, change: float, in_blocks: bool = False) -> int | None:
+def runs_needed(
+    noise_log: float, change: float, in_blocks: bool = False, shares: int = 1
+) -> int | None:
     """How many runs each of two samples needs, or how many blocks, to show a change.
 
-    It is shown at the 5 % level in 80 of 100 cases. At least `RUNS_FOR_INTERVAL_MIN`; None for more
-    than `RUNS_MAX`. Raises BadValue if the noise is negative or the change not above 0.
+    It is shown at the 5 % level, or at one of so many `shares` of that, in 80 of 100 cases. At
+    least `RUNS_FOR_INTERVAL_MIN`; None for more than `RUNS_MAX`. Raises BadValue if the
+    noise is negative or the change not above 0.
     """
     _refuse_bad_noise(noise_log)
     if not (np.isfinite(change) and change > 0):
@@ -48,7 +51,7 @@ def runs_needed(noise_log: float, change: float, in_blocks: bool = False) -> int
     effect = float(np.log1p(change)) / noise_log
 
     def excess(n: float) -> float:
-        return _power(effect, n, None if in_blocks else n) - POWER
+        return _power(effect, n, None if in_blocks else n, shares) - POWER
 
     if excess(RUNS_FOR_INTERVAL_MIN) >= 0:
         return RUNS_FOR_INTERVAL_MIN
@@ -83,13 +86,14 @@ def _refuse_bad_noise(noise_log: float) -> None:
         raise BadValue("noise", noise_log, "is not a standard deviation", "it is at least 0")
 
 
-def _power(effect: float, n_a: float, n_b: float | None) -> float:
+def _power(effect: float, n_a: float, n_b: float | None, shares: int = 1) -> float:
     """Of the two-sided t test, without b of one sample; 1 where statsmodels' t runs over."""
     from statsmodels.stats.power import TTestIndPower, TTestPower
 
+    level = (1 - CONFIDENCE) / shares
     with np.errstate(all="ignore"):
         if n_b is None:
-            power = TTestPower().power(effect, n_a, 1 - CONFIDENCE)
+            power = TTestPower().power(effect, n_a, level)
         else:
-            power = TTestIndPower().power(effect, n_a, 1 - CONFIDENCE, ratio=n_b / n_a)
+            power = TTestIndPower().power(effect, n_a, level, ratio=n_b / n_a)
     return 1.0 if np.isnan(power) else float(power)

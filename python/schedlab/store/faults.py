@@ -68,8 +68,13 @@ def damaged(store: Path, row: str, why: str, hint: str | None = None) -> Damaged
     )
 
 
+def way_out(hint: str, is_read_only: bool) -> str:
+    """A hint; commands that only read a store are given it as an argument, and have no --store."""
+    return hint.removesuffix(" with --store") if is_read_only else hint
+
+
 @contextlib.contextmanager
-def named_errors(store: Path) -> Iterator[None]:
+def named_errors(store: Path, is_read_only: bool = False) -> Iterator[None]:
     """Turns SQLite's errors into ours, with the file and a way out."""
     try:
         yield
@@ -77,9 +82,11 @@ def named_errors(store: Path) -> Iterator[None]:
         code = getattr(error, "sqlite_errorname", "")
         for prefix, (message, hint) in CAUSES.items():
             if code.startswith(prefix):
-                raise StoreError(f"store {store}: {message} ({error})", hint) from error
-        message = f"{error} ({code or type(error).__name__})"
-        raise StoreError(f"store {store}: {message}", "name another file with --store") from error
+                told = f"store {store}: {message} ({error})"
+                raise StoreError(told, way_out(hint, is_read_only)) from error
+        told = f"store {store}: {error} ({code or type(error).__name__})"
+        hint = way_out("name another file with --store", is_read_only)
+        raise StoreError(told, hint) from error
 
 
 def uri_to_read(path: Path, copies: contextlib.ExitStack) -> str:

@@ -155,7 +155,7 @@ class Store(contextlib.ExitStack):
         self.is_read_only = read_only
         self._refuse_wrong_path()
         try:
-            with faults.named_errors(self.path):
+            with self._named_errors():
                 self.uri = f"{self.path.absolute().as_uri()}?mode=rwc"
                 if read_only:
                     self.uri = faults.uri_to_read(self.path, self)
@@ -172,7 +172,7 @@ class Store(contextlib.ExitStack):
         no digest: it is kept to be seen, and replaced when the run is tried again. Where the same
         run is there with another digest, nothing is added, and DigestMismatch raised.
         """
-        with faults.named_errors(self.path):
+        with self._named_errors():
             # Others may write meanwhile: packing takes longer than writing.
             keys = [record.key._asdict() for record in records]
             wholes = list(map(self._whole, records, keys))
@@ -261,19 +261,19 @@ class Store(contextlib.ExitStack):
         experiment are sorted by what `order` says of their places, else by when they came."""
         if experiment is None:
             latest = f"{_NUMBERED}, max(rowid) FROM experiment_runs GROUP BY run"
-            with faults.named_errors(self.path):
+            with self._named_errors():
                 rows = self._with_places(f"LEFT JOIN ({latest})", "ORDER BY whole.id")
                 yield from map(self._record, rows)
             return
         query = f"{_NUMBERED} FROM experiment_runs WHERE experiment = ?"
-        with faults.named_errors(self.path):
+        with self._named_errors():
             places = self._database.execute(f"{query} ORDER BY rowid", (experiment,))
             keys = [(order(place) if order else 0, place["number"]) for place in places]
         numbers = [number for _, number in sorted(keys, key=lambda pair: pair[0])]
         for begin in range(0, len(numbers), READ_TOGETHER):
             some = numbers[begin : begin + READ_TOGETHER]
             where = f"WHERE place.number IN ({', '.join(map(str, some))})"
-            with faults.named_errors(self.path):
+            with self._named_errors():
                 rows = self._with_places(f"JOIN ({_NUMBERED} FROM experiment_runs)", where)
                 found = {row["number"]: self._record(row) for row in rows}
             yield from (found[number] for number in some if number in found)
@@ -297,7 +297,7 @@ class Store(contextlib.ExitStack):
 
     def kept(self) -> Iterator[sqlite3.Row]:
         """Every run as its row is, whether that is what was kept or not."""
-        with faults.named_errors(self.path):
+        with self._named_errors():
             yield from self._database.execute(f"SELECT {_RUN_ALONE} FROM {parts.VIEW} ORDER BY id")
 
     def damage_of(self, row: sqlite3.Row) -> DamagedRow | None:
@@ -310,7 +310,7 @@ class Store(contextlib.ExitStack):
 
     def there(self, key: Mapping[str, Any]) -> sqlite3.Row | None:
         """Number and digest of the run with this key (the fields of `RunKey`), if there is one."""
-        with faults.named_errors(self.path):
+        with self._named_errors():
             return parts.find(self._database, key)
 
     def make_tables(self, *tables: Table) -> None:
@@ -323,13 +323,13 @@ class Store(contextlib.ExitStack):
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """All that is done to the database inside is committed together, or not at all."""
-        with faults.named_errors(self.path), self._database:
+        with self._named_errors(), self._database:
             self._database.execute("BEGIN IMMEDIATE")
             yield self._database
 
     def rows(self, query: str, *values: object) -> list[sqlite3.Row]:
         """What a query finds."""
-        with faults.named_errors(self.path):
+        with self._named_errors():
             return self._database.execute(query, values).fetchall()
 
     def select(self, table: Table, rest: str = "", *values: object) -> list[sqlite3.Row]:
@@ -346,13 +346,16 @@ class Store(contextlib.ExitStack):
     @contextlib.contextmanager
     def attached(self, other: "Store") -> Iterator[None]:
         """Another store, only to be read, as `there` in statements of a transaction."""
-        with faults.named_errors(self.path):
+        with self._named_errors():
             self._database.execute("ATTACH ? AS there", (other.uri,))
         try:
             yield
         finally:
-            with faults.named_errors(self.path):
+            with self._named_errors():
                 self._database.execute("DETACH there")
+
+    def _named_errors(self) -> contextlib.AbstractContextManager[None]:
+        return faults.named_errors(self.path, self.is_read_only)
 
     def _refuse_wrong_path(self) -> None:
         wrong = user_file.what_it_is(self.path)
@@ -374,16 +377,19 @@ class Store(contextlib.ExitStack):
             "SELECT (SELECT count(*) FROM sqlite_schema), application_id, user_version"
             " FROM pragma_application_id, pragma_user_version"
         ).fetchone()
-        is_new = application == 0 and nr_tables == 0 and not self.is_read_only
+        is_empty = application == 0 and nr_tables == 0
+        is_new = is_empty and not self.is_read_only
         if application != APPLICATION_ID and not is_new:
-            raise StoreError(
-                f"{self.path} is not a schedlab store, but some other SQLite file",
-                "name another file with --store",
-            )
+            why = "is empty" if is_empty else "is not a schedlab store, but some other SQLite file"
+            hint = faults.way_out("name another file with --store", self.is_read_only)
+            raise StoreError(f"store {self.path} {why}", hint)
         if not 1 <= version <= SCHEMA_VERSION and not is_new:
             raise StoreError(
                 f"store {self.path} has format {version}; this schedlab reads {SCHEMA_VERSION}",
-                "use the schedlab that made it, or start a new store with --store",
+                faults.way_out(
+                    "use the schedlab that made it, or start a new one with --store",
+                    self.is_read_only,
+                ),
             )
         if self.is_read_only:
             parts.view(self._database)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from schedlab import catalogue
 from schedlab.experiment.cells import Cell, Grid
-from schedlab.experiment.sweep import Outcome
-from schedlab.sweeping.here import DEATHS_MAX, TOO_LONG, Here
+from schedlab.experiment.sweep import DEATHS_MAX, Outcome
+from schedlab.sweeping.here import TOO_LONG, Here
 
 # After so long a worker answers with what it has: its cells may take longer than was thought.
 ANSWER_AFTER_S = 5.0

@@ -302,6 +302,8 @@ class Elsewhere:
             there = self._client.scheduler_info(n_workers=-1).get("workers")
         finally:
             silent.cancel()
+            # What it has begun to tell is told before this thread tells anything.
+            silent.join()
         if there is None:
             raise ConnectionError("nobody answers")
         return there

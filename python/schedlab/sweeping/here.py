@@ -6,7 +6,6 @@ from typing import NamedTuple, Protocol
 from schedlab.experiment import sweep
 from schedlab.experiment.cells import Cell
 from schedlab.experiment.sweep import Outcome
-from schedlab.programs import signal_name
 from schedlab.workers import Crew
 
 
@@ -18,8 +17,6 @@ class Came(NamedTuple):
     why: str = ""
 
 
-# A run that ends so many processes is kept as one that failed.
-DEATHS_MAX = 2
 # How `why` begins of a cell that was ended by its limit.
 TOO_LONG = "took longer than"
 
@@ -84,8 +81,7 @@ class Here:
             why = ""
             if ending.is_still:
                 why = f"{TOO_LONG} {self.limit_s:g} s and was ended"
-            elif (code := ending.exit_code) is not None:
-                how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with {code}"
+            elif how := sweep.how_it_died(ending):
                 why = f"lost its process, which {how}"
             came.append(Came(ending.piece, ending.answer, why))
         return came

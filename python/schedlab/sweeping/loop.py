@@ -1,8 +1,8 @@
 """Makes the runs of a sweep: each that its store does not have, and none twice.
 
-Cells are made one by one as somebody is free to simulate them, so that there may be millions.
-Whoever simulates them, only this process writes to the store, what has come in once a second: who
-kills it loses what came since. Several processes may share one store, as in `experiment.making`.
+Cells are made one by one, when an engine has room for them, so that there may be millions. Only
+this process writes to the store. It does so once a second: if it is killed, the runs that came in
+since the last time are lost. Several processes may share one store, as in `experiment.making`.
 """
 
 import contextlib
@@ -26,21 +26,22 @@ from schedlab.store.locks import Locks
 from schedlab.store.runs import RunKey, RunRecord, Store, StoredExperiment
 from schedlab.sweeping import at_worker
 from schedlab.sweeping.elsewhere import Elsewhere
-from schedlab.sweeping.here import DEATHS_MAX, Came, Engine, Here
+from schedlab.sweeping.here import Came, Engine, Here
 from schedlab.values import parse_duration_ns
 
 RUNS_MAX = 10_000_000
 COMMIT_EVERY_S = 1.0
-# Of what came in and is not in the store yet.
+# Runs that have come in are put into the store at the latest when there are so many of them.
 UNCOMMITTED_MAX = 2_000
 # Places that are looked up before looking again at who has finished.
 LOOKED_UP_AT_ONCE = 500
-# A run may take so many times as long as the longest before it, and at least so long.
+# Without --limit a run may take so many times as long as the longest before it, and never has less
+# time than this.
 LIMIT_TIMES = 20
 LIMIT_LEAST_S = 600.0
-# A shorter one cannot be told from a process that is looked at twice a second.
+# Processes are looked at twice a second, so a shorter limit could not be kept.
 LIMIT_ASKED_LEAST_S = 1
-# What every other computer is asked first, and how long that may take here.
+# Runs that every other computer must repeat first, and the time that making them may take here.
 EXAMINED_MAX = 3
 EXAMINED_S = 10.0
 FAILURES_TOLD = 10
@@ -61,7 +62,7 @@ def begin(asked: Experiment, store: Store, command: str) -> "Sweep":
     if len(grid) > RUNS_MAX:
         what = f"the sweep has {len(grid):,} runs, more than {RUNS_MAX:,}"
         raise ExperimentError(what, "ask for fewer points, vary fewer values, or repeat less")
-    # A place that is filled then needs no second look, whatever was edited since.
+    # The sweep's id has the inputs in it, so a place that is filled was filled from these files.
     asked = replace(asked, inputs=_digest_of_inputs(asked, grid))
     store.add_experiment(
         StoredExperiment(asked.id, asked.name, asked.definition, command, timestamp())
@@ -107,13 +108,14 @@ class Sweep:
     nr_of_others: int = 0
     _next_index: int = 0
     _again: deque[Cell] = field(default_factory=deque)
-    # Places whose runs other processes are making, and those of them that are looked up again.
+    # Places whose runs other processes are making, and those among them that are looked up again.
     _locked: list[int] = field(default_factory=list)
     _unlocked: deque[int] = field(default_factory=deque)
-    # Cells with one key have one run. Both until it is in the store.
+    # The cells of each key that is being simulated: equal keys share one run. Then the runs that
+    # have come in. A key stays in both until its run is in the store.
     _at_work: dict[RunKey, list[Cell]] = field(default_factory=dict)
     _finished: dict[RunKey, RunRecord] = field(default_factory=dict)
-    # Runs that the store has, and whose places it does not know of yet.
+    # Runs that the store has already, but not yet under the places that they fill here.
     _adopted: list[RunRecord] = field(default_factory=list)
     _deaths: Counter[RunKey] = field(default_factory=Counter)
     _longest_s: float = 0.0
@@ -167,7 +169,7 @@ class Sweep:
             return None
         record = sweep.record(cell, sweep.refuse_fault(outcome), self.asked.id)
         self.store.add(record)
-        # Its place will be found filled.
+        # Its place will be found filled later, and then counted as reused.
         self.nr_made, self.nr_reused = self.nr_made + 1, self.nr_reused - 1
         return record
 
@@ -248,7 +250,7 @@ class Sweep:
         if not self._locks.take(key):
             self._locked.append(index)
             return None
-        # It may have been finished after we looked, and before its lock was released.
+        # Another process may have finished the run after we looked, and released its lock since.
         if (record := self.store.find(key)) is not None:
             self._locks.release(key)
             self._adopted.append(adopt(record, cell, self.asked))
@@ -269,7 +271,7 @@ class Sweep:
         if outcome is None:
             self._deaths[key] += 1
             told = f"{cell.say()}, {came.why}"
-            if self._deaths[key] < DEATHS_MAX:
+            if self._deaths[key] < sweep.DEATHS_MAX:
                 self._progress.tell(f"note: {told}: it is tried again")
                 self._again.append(cell)
                 return
@@ -294,7 +296,7 @@ class Sweep:
                 with contextlib.suppress(DigestMismatch):
                     self.store.add(record)
             raise
-        # Whoever is interrupted in here commits once more.
+        # After an interrupt in this loop `make_runs` commits again: what is left must stay whole.
         while self._finished:
             key, _ = self._finished.popitem()
             self.nr_made += 1
@@ -311,7 +313,7 @@ class Sweep:
     def _show(self, engine: Engine) -> None:
         elapsed_s = time.monotonic() - self._began_s
         if elapsed_s < COMMIT_EVERY_S:
-            # There is no rate yet.
+            # There is no rate to tell yet.
             return
         nr_done = self.nr_done + len(self._finished)
         nr_made = self.nr_made + len(self._finished) - self._nr_made_before

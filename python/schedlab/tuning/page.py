@@ -7,6 +7,7 @@ from schedlab.report import pages
 from schedlab.report.forms import count_text
 from schedlab.tuning import figures
 from schedlab.tuning.answer import Tuned, value_text
+from schedlab.tuning.verdict import LOSS_MAX
 
 WAY_OUT = "every run and trial is kept: the same command makes the page without searching again"
 # Tunables that are drawn, those that decide most first.
@@ -44,5 +45,6 @@ def render(tuned: Tuned, written: Mapping[str, str]) -> str:
         objectives=objectives,
         front=pages.script(figures.front_figure(tuned)) if has_front else None,
         written=written,
+        loss_max_percent=f"{100 * LOSS_MAX:g}",
         states=[trial.state for trial in tuned.searched.trials],
     )

@@ -19,8 +19,6 @@ from schedlab.workers import Crew, Ending
 
 # How often the store is asked for what other processes make.
 OTHERS_POLL_S = 0.5
-# A run that ends so many processes has failed; one may have been ended by somebody else.
-DEATHS_MAX = 2
 
 
 class Runs(contextlib.ExitStack):
@@ -75,7 +73,7 @@ class Runs(contextlib.ExitStack):
             for ending in self._crew.wait():
                 cell = ending.piece
                 deaths[cell.key] += ending.exit_code is not None
-                if ending.exit_code is not None and deaths[cell.key] < DEATHS_MAX:
+                if ending.exit_code is not None and deaths[cell.key] < sweep.DEATHS_MAX:
                     told = f"{cell.say()}: the process at work on it {sweep.how_it_died(ending)}"
                     self._note(f"note: {told}: it is tried again", told)
                     waiting.append(cell)
@@ -91,7 +89,7 @@ class Runs(contextlib.ExitStack):
 
 def _outcome(ending: Ending) -> sweep.Outcome:
     if how := sweep.how_it_died(ending):
-        return sweep.died(f"the process at work on it {how}, {DEATHS_MAX} times")
+        return sweep.died(f"the process at work on it {how}, {sweep.DEATHS_MAX} times")
     return sweep.answer(ending)
 
 

@@ -3,19 +3,19 @@
 The best of many trials looks better than it is, because chance was among what made it the best. So
 it and the base are run on seeds that the search had no part in, as a comparison like any other, and
 only those runs decide. Seeds are pairs: both meet the same random numbers, so the interval is that
-of `estimates.paired_ratio` of the scores, and the word that of `estimates.verdict`.
+of `two_stage.two_stage_ratio` of the scores, and the word that of `estimates.verdict`.
 
 Better takes evidence twice: of a gain where it was searched, and everywhere that nothing is lost. A
 loss that noise hides is none that was ruled out, so a cost may be more by `LOSS_MAX` in no scenario
 (a test of non-inferiority: the 90 % interval excludes it). All of these must hold for one claim, so
-none of them is adjusted for the others, and another scenario makes it harder.
+none of them is adjusted for the others, and another scenario makes it harder. Several candidates
+are as many claims: each has its share of the error, so one false claim among all is a 5 % event.
 
 Sources: R. L. Berger, "Multiparameter hypothesis testing and acceptance sampling", Technometrics
-24, 1982 (claims that need all of several tests); C. Stein, "A two-sample test for a linear
-hypothesis whose power is independent of the variance", Annals of Mathematical Statistics 16, 1945
-(seeds that are added by the noise of the first ones alone leave an interval what it is).
+24, 1982 (claims that need all of several tests); C. E. Bonferroni's bound, for the shares.
 """
 
+import functools
 import math
 import shlex
 import statistics
@@ -24,15 +24,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from schedlab.experiment import definition
 from schedlab.experiment.cells import expand
 from schedlab.experiment.making import Making, begin
 from schedlab.statistics import estimates
-from schedlab.statistics.estimates import Ratio, Verdict
+from schedlab.statistics.estimates import RUNS_FOR_INTERVAL_MIN, Ratio, Verdict
 from schedlab.statistics.power import runs_needed
 from schedlab.statistics.samples import by_key
+from schedlab.statistics.two_stage import two_stage_ratio
 from schedlab.store.runs import RunRecord, Store
 from schedlab.tuning.answer import (
     BETTER,
@@ -53,7 +53,8 @@ from schedlab.tuning.asked import FRESH_AFTER, Tuning
 from schedlab.tuning.costs import Costs, Objective, costs_of, lost
 from schedlab.tuning.search import reason
 
-# What costs so much more in some scenario is not called better, nor what might.
+# What costs so much more in some scenario is not called better, nor what might, unless the user
+# allows more of it or less.
 LOSS_MAX = 0.05
 # Seeds of a judgement: as many as show half of what the search saw, and rule out a loss, within
 # these bounds.
@@ -64,6 +65,8 @@ BASE, TUNED = "as_is", "tuned"
 WORDS = {Verdict.FASTER: BETTER, Verdict.SLOWER: WORSE}
 
 Make = Callable[[Making], None]
+# Of scores, one a seed, None where a seed has nothing of what is scored.
+ToRatio = Callable[[Sequence[float | None]], Ratio]
 
 
 @dataclass
@@ -90,16 +93,21 @@ def judge(
     names = [TUNED] if len(candidates) == 1 else [f"{TUNED}_{n + 1}" for n in range(len(gains))]
     labels = dict(zip(names, candidates, strict=False))
     nr = tuning.fresh or nr_fresh(candidates)
-    found = _judged_on(nr, tuning, labels, store, make)
-    if not tuning.fresh and (nr_noisy := nr_to_rule_out(found.judged)) > nr:
-        found = _judged_on(nr_noisy, tuning, labels, store, make)
+    found = _judged_on(nr, nr, tuning, labels, store, make)
+    if not tuning.fresh and (nr_noisy := nr_to_rule_out(tuning, found.judged)) > nr:
+        found = _judged_on(nr_noisy, nr, tuning, labels, store, make)
     return found
 
 
 def _judged_on(
-    nr: int, tuning: Tuning, labels: Mapping[str, Trial], store: Store, make: Make
+    nr: int,
+    nr_first: int,
+    tuning: Tuning,
+    labels: Mapping[str, Trial],
+    store: Store,
+    make: Make,
 ) -> Judgement:
-    """The judgement on so many fresh seeds."""
+    """The judgement on so many fresh seeds, of which the first said how many there are."""
     seeds = range(tuning.seed + FRESH_AFTER, tuning.seed + FRESH_AFTER + nr)
     scenarios, commands = [], []
     for workload in [*tuning.workloads, *tuning.holdouts]:
@@ -109,7 +117,7 @@ def _judged_on(
         make(making)
         group = SEARCHED if workload in tuning.workloads else HELD_OUT
         scenarios += _scenarios(making.records, group)
-    return Judgement(judged_by(tuning, labels, scenarios), seeds, commands)
+    return Judgement(judged_by(tuning, labels, scenarios, nr_first), seeds, commands)
 
 
 def nr_fresh(candidates: Sequence[Trial]) -> int:
@@ -125,13 +133,22 @@ def nr_fresh(candidates: Sequence[Trial]) -> int:
     return min(max(needed), FRESH_MOST)
 
 
-def nr_to_rule_out(judged: Sequence[Judged]) -> int:
-    """How many seeds rule out a loss where nothing differs, in 80 of 100 cases, within bounds. Only
-    the noise decides, never what was found."""
-    errors = [row.ratio for one in judged for row in one.rows if not row.is_bound]
-    noises = [ratio.log_error * math.sqrt(ratio.n_a) for ratio in errors]
-    needed = [runs_needed(noise, LOSS_MAX, in_blocks=True) or FRESH_MOST for noise in noises]
+def nr_to_rule_out(tuning: Tuning, judged: Sequence[Judged]) -> int:
+    """How many seeds rule out what is not allowed where nothing differs, in 80 of 100 cases, within
+    bounds. Only the noise decides, never what was found."""
+    rows = [row for one in judged for row in one.rows]
+    needed = [_nr_needed(row.ratio, _allowed(row, tuning), len(judged)) for row in rows]
     return min(max(needed, default=0), FRESH_MOST)
+
+
+def _nr_needed(ratio: Ratio, allowed: float, nr_candidates: int) -> int:
+    if ratio.log_error is None:
+        # More seeds may have something of it.
+        return FRESH_MOST
+    noise = ratio.log_error * math.sqrt(ratio.n_a)
+    if not (noise and allowed):
+        return FRESH_MOST if noise else RUNS_FOR_INTERVAL_MIN
+    return runs_needed(noise, allowed, in_blocks=True, shares=nr_candidates) or FRESH_MOST
 
 
 def _spread(front: Sequence[Trial]) -> list[Trial]:
@@ -189,25 +206,33 @@ def _scenarios(records: Sequence[RunRecord], group: str) -> list[Scenario]:
 
 
 def judged_by(
-    tuning: Tuning, labels: Mapping[str, Trial], scenarios: Sequence[Scenario]
+    tuning: Tuning,
+    labels: Mapping[str, Trial],
+    scenarios: Sequence[Scenario],
+    nr_first: int | None = None,
 ) -> list[Judged]:
-    """What the costs of these candidates and of `BASE` say of each candidate."""
+    """What the costs of these candidates and of `BASE` say of each candidate. Of the seeds the
+    first `nr_first` said how many there are; without it, nobody asked them."""
     failures = {label: _failure(tuning, label, scenarios) for label in labels}
     failed = {label: why for label, why in failures.items() if why}
+    ratio = functools.partial(_ratio, nr_first=nr_first, shares=len(labels))
     rows = [
         row
         for label in labels
         if label not in failed
-        for row in (*_objective_rows(tuning, label, scenarios), *_bounds(tuning, label, scenarios))
+        for make_rows in (_objective_rows, _bounds)
+        for row in make_rows(tuning, label, scenarios, ratio)
     ]
-    # One false claim among those of all candidates, of whole groups, stays a 5 % event; so does one
-    # among the scenarios of a candidate.
-    families = by_key(("" if row.is_whole else row.label, row) for row in rows if not row.is_bound)
+    # Of what is said of a candidate, one false claim among those of whole groups has no more than
+    # its share of the error; nor has one among those of scenarios.
+    families = by_key(((row.label, row.is_whole), row) for row in rows if not row.is_bound)
     words = {}
     for family in families.values():
         p_values = estimates.adjusted([row.ratio.p_value for row in family], estimates.holm)
         for row, p_value in zip(family, p_values, strict=True):
-            words[id(row)] = WORDS.get(estimates.verdict(row.ratio, p_value)) or _loss(row, tuning)
+            word = WORDS.get(estimates.verdict(row.ratio, p_value))
+            is_ruled_out = _rules_out(row.ratio, _allowed(row, tuning))
+            words[id(row)] = word or (NO_WORSE if is_ruled_out else MAY_BE_WORSE)
     judged = []
     for label, trial in labels.items():
         mine = [replace(row, word=words.get(id(row), row.word)) for row in rows
@@ -228,7 +253,9 @@ def _failure(tuning: Tuning, label: str, scenarios: Sequence[Scenario]) -> str:
     return ""
 
 
-def _objective_rows(tuning: Tuning, label: str, scenarios: Sequence[Scenario]) -> Iterator[Row]:
+def _objective_rows(
+    tuning: Tuning, label: str, scenarios: Sequence[Scenario], ratio: ToRatio
+) -> Iterator[Row]:
     """A row a group of scenarios and, where it has several, one for each."""
     for objective in tuning.objectives:
         for group, members in by_key((one.group, one) for one in scenarios).items():
@@ -241,36 +268,51 @@ def _objective_rows(tuning: Tuning, label: str, scenarios: Sequence[Scenario]) -
             ]
             facts = (label, objective.text, group)
             where = f"all {len(members)} scenarios" if len(members) > 1 else members[0].name
-            yield Row(*facts, where, True, _ratio(np.mean(scores, axis=0)))
+            yield Row(*facts, where, True, ratio(np.mean(scores, axis=0)))
             for one, of_one in zip(members, scores, strict=True) if len(members) > 1 else ():
-                yield Row(*facts, one.name, False, _ratio(of_one))
+                yield Row(*facts, one.name, False, ratio(of_one))
 
 
-def _bounds(tuning: Tuning, label: str, scenarios: Sequence[Scenario]) -> Iterator[Row]:
+def _bounds(
+    tuning: Tuning, label: str, scenarios: Sequence[Scenario], ratio: ToRatio
+) -> Iterator[Row]:
     """A row a bound and scenario that has anything of it, of the seeds that have: it takes evidence
     to be kept."""
     for keep in tuning.keeps:
         alone = Objective(keep.measure, {keep.measure: 1.0})
         for one in scenarios:
-            pairs = zip(one.costs[label], one.costs[BASE], strict=True)
-            scores = [alone.score(cost, base) for cost, base in pairs if alone.has_part_in(base)]
-            if not scores:
+            scores = [
+                alone.score(cost, base) if alone.has_part_in(base) else None
+                for cost, base in zip(one.costs[label], one.costs[BASE], strict=True)
+            ]
+            if all(score is None for score in scores):
                 continue
-            ratio = _ratio(scores)
-            word = KEPT if ratio.equivalence_high <= 1 + keep.within else NOT_KEPT
-            yield Row(label, keep.text, one.group, one.name, False, ratio, word, True)
+            found = ratio(scores)
+            word = KEPT if _rules_out(found, keep.within) else NOT_KEPT
+            yield Row(label, keep.text, one.group, one.name, False, found, word, True)
 
 
-def _ratio(scores: ArrayLike) -> Ratio:
+def _ratio(scores: Sequence[float | None], nr_first: int | None, shares: int) -> Ratio:
     """The cost over the base's, of scores that are logarithms of it."""
-    costs = np.exp(scores)
-    return estimates.paired_ratio(costs, np.ones_like(costs))
+    of_seeds, of_first = (
+        [score for score in some if score is not None] for some in (scores, scores[:nr_first])
+    )
+    costs = np.exp(of_seeds)
+    return two_stage_ratio(costs, np.ones_like(costs), len(of_first), shares)
 
 
-def _loss(row: Row, tuning: Tuning) -> str:
-    """Whether a loss is ruled out that is too large; a bound of the user's says what is."""
-    allowed = {keep.measure: keep.within for keep in tuning.keeps}.get(row.measure, LOSS_MAX)
-    return NO_WORSE if row.ratio.equivalence_high <= 1 + allowed else MAY_BE_WORSE
+def _allowed(row: Row, tuning: Tuning) -> float:
+    """By what share a cost may be more: what the user allows of that very measure, if anything."""
+    for keep in tuning.keeps:
+        if row.measure == (keep.text if row.is_bound else keep.measure):
+            return keep.within
+    return LOSS_MAX
+
+
+def _rules_out(ratio: Ratio, allowed: float) -> bool:
+    """Whether it is shown that no more than this is lost."""
+    high = ratio.equivalence_high
+    return high is not None and high <= 1 + allowed
 
 
 def _objection(rows: Sequence[Row]) -> str:
