@@ -465,7 +465,8 @@ impl Link<'_> {
                 return Err(LinkError::Jump { place: self.place_at(of, first, at) });
             }
         }
-        let ends = self.program.instructions[end - 1].leaves();
+        // A damaged object may have a function without instructions at the very beginning.
+        let ends = end > first && self.program.instructions[end - 1].leaves();
         let function = || self.object.functions[of].name.clone();
         if ends { Ok(()) } else { Err(LinkError::End { function: function() }) }
     }
