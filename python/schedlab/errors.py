@@ -44,16 +44,16 @@ class BadValue(SchedlabError):
 class UnknownName(SchedlabError):
     """A name that is not among the `valid` ones; suggests those spelled alike."""
 
-    def __init__(self, kind: str, name: str, valid: Iterable[str], where: str = ""):
+    def __init__(self, kind: str, name: object, valid: Iterable[str], where: str = ""):
         names = sorted(valid)
         # No longer one is spelt alike; searching takes time.
-        sought = name[:VALUE_CHARACTERS_MAX]
+        sought = str(name)[:VALUE_CHARACTERS_MAX]
         close = difflib.get_close_matches(sought, names, n=SUGGESTIONS_MAX)
         meant = f": did you mean {' or '.join(close)}?" if close else ""
         where = f" {where}" if where else ""
         hint = f"valid: {', '.join(names)}" if names else f"there is no {kind} here at all"
         super().__init__(f"unknown {kind} {shortened(repr(name))}{where}{meant}", hint)
-        self.name = name
+        self.name = str(name)
 
 
 def refuse_unknown(

@@ -1,5 +1,6 @@
 """Goal: a sweep is one call, and its runs are those of the command. Method: small sweeps."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,13 @@ def test_a_call_asks_what_a_file_asks(tmp_path, command):
     assert (again.id, again.made, again.reused) == (swept.id, 0, 12)
 
 
+def test_an_experiment_that_no_store_has_is_unknown_whatever_it_is(tmp_path):
+    sl.sweep(ASKED, store=tmp_path / "s.db", progress=False)
+    for wrong in (5, [], "smll"):
+        with pytest.raises(SchedlabError, match=re.escape(f"unknown experiment {wrong!r} in")):
+            sl.open(tmp_path / "s.db").experiment(wrong)
+
+
 def test_a_frame_has_a_row_a_run(tmp_path):
     frame = sl.sweep(ASKED, store=tmp_path / "s.db", processes=1, progress=False).frame()
     assert len(frame) == 12
@@ -64,6 +72,8 @@ def test_a_frame_has_a_row_a_run(tmp_path):
         ({}, {"dask": "local:0"}, "dask: 'local:0' is not from local:1"),
         ({}, {"dask": "local:1", "processes": 2}, "processes is of processes here"),
         ({}, {"store": 5}, "^store: 5 is no path"),
+        ({}, {"processes": 0}, r"(?s)^processes: 0 is outside.*give one from 1 to 1024"),
+        ({"policies": 5}, {}, r"(?s)policies: 5 is not a list.*write it as"),
         ({}, {"store": None}, "^store: None is no path"),
         ({}, {"store": "~nobody-here/s.db"}, "store: '~nobody-here/s.db' is in the home of nobody"),
     ],

@@ -365,7 +365,7 @@ def options_of(given: Mapping, path: Path) -> dict:
 
 
 def _names(table: Table, key: str) -> list[str]:
-    value = table.get(key, (str, list), "a list of names or paths", None)
+    value = table.get(key, (str, list), "a list of names or paths", 'write it as ["…", "…"]')
     if isinstance(value, str) and "," in value:
         listed = ", ".join(f'"{item.strip()}"' for item in value.split(","))
         table.refuse(key, value, "is one text", f"write {key} = [{listed}]")

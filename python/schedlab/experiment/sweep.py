@@ -63,7 +63,8 @@ def longest_first(cells: Sequence[Cell]) -> list[Cell]:
 
 def jobs(asked: int | None) -> int:
     """How many processes to have at a time, by default one a CPU; BadValue for a wrong number."""
-    return nr_cpus_usable() if asked is None else in_range("--jobs", asked, 1, JOBS_MAX)
+    hint = f"give one from 1 to {JOBS_MAX}"
+    return nr_cpus_usable() if asked is None else in_range("--jobs", asked, 1, JOBS_MAX, hint)
 
 
 def nr_cpus_usable() -> int:
