@@ -50,6 +50,9 @@ static char sooner[] = "sooner", Sooner[] = "Sooner", later[] = "sooner or later
 	    none[] = "";
 static u64 words[NR_WORDS] = {1ULL << 63 | 1, 0, 1ULL << 5};
 static char bytes[16], made[32];
+static u8 address[16] = {127, 0, 0, 1, 0xfe, 0x80};
+static char shown[4][40] = {"127.0.0.1", "127.000.000.001.", "7f000001fe8000000000000000000000",
+			    "7f00:0001:fe80:0000:0000:0000:0000:0000"};
 
 /* What walks count: where the verifier knows no values, so that it follows a round once. */
 static int nr_bits, last_bit, sum_of_bits;
@@ -159,6 +162,21 @@ static __noinline int ask_of_messages(void)
 	return 0;
 }
 
+/* Of an internet address no width counts, and no letter behind it. */
+static __noinline int ask_of_addresses(void)
+{
+	WRITES(9, "%pI4", address);
+	EXPECT(bpf_strcmp(made, shown[0]) == 0);
+	WRITES(16, "%20pi4x.", address);
+	EXPECT(bpf_strcmp(made, shown[1]) == 0);
+	WRITES(32, "%pi6", address);
+	EXPECT(bpf_strncasecmp(made, shown[2], sizeof(made) - 1) == 0);
+	WRITES(39, "%pI6", address);
+	EXPECT(bpf_strncasecmp(made, shown[3], sizeof(made) - 1) == 0);
+	WRITES(7, "%pI4", 0);
+	return 0;
+}
+
 /* A kernel reads none of a task's memory for its own, and nothing where nothing is. */
 static __noinline int ask_of_reads(void)
 {
@@ -180,6 +198,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(texts_init)
 	error = error ?: ask_of_bits();
 	error = error ?: ask_of_sizes();
 	error = error ?: ask_of_messages();
+	error = error ?: ask_of_addresses();
 	return error ?: ask_of_reads();
 }
 

@@ -84,9 +84,7 @@ pub enum LinkError {
     #[error("it has more than {0} instructions")]
     Size(usize),
     #[error(
-        "{}: combined stack size of {} calls is {bytes}. Too large: {}\nhint: functions that call \
-         each other share 512 bytes of stack: make what is large a global variable or the value of \
-         a BPF_MAP_TYPE_PERCPU_ARRAY",
+        "{}: combined stack size of {} calls is {bytes}. Too large: {}",
         chain[0].0, chain.len(), frames(chain)
     )]
     Stack { chain: Vec<(String, u64)>, bytes: u64 },

@@ -5,6 +5,8 @@
 //! whether a field or function exists, is no way. That needs constants to be followed through
 //! registers, and no more.
 
+mod frames;
+
 use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::iter::Peekable;
 
@@ -17,7 +19,6 @@ use crate::object_file::{Object, Reference};
 use crate::program::{
     Elements, Extent, FUNCTIONS_BEGIN, Holding, LinkedFunction, Program, Rows, Shortcut,
 };
-use crate::stack::too_deep;
 use crate::structures::{Answer, Structures, Widths};
 use crate::ways::{Constant, Constants, Written, each_way, each_way_apart};
 
@@ -516,30 +517,6 @@ impl Link<'_> {
         }
         written.after(instruction);
         Ok(())
-    }
-
-    /// Refuses calls within each other whose frames take more than there is, on ways that constants
-    /// leave open.
-    fn check_stack(&self) -> Result<(), LinkError> {
-        let apart = &self.addresses.apart;
-        if too_deep(&self.program, apart, |_| true).is_none() {
-            return Ok(());
-        }
-        let mut is_reached = vec![false; self.program.instructions.len()];
-        for function in &self.program.functions {
-            let all = function.first..function.end;
-            each_way(all, Constants::default(), Constants::join, |at, state| {
-                is_reached[at] = true;
-                let instruction = &self.program.instructions[at];
-                Ok(state.step(at, instruction, &self.addresses.constants))
-            })?;
-        }
-        let found = too_deep(&self.program, apart, |at| is_reached[at]);
-        let Some(found) = found else { return Ok(()) };
-        let named =
-            |&(number, bytes): &(usize, u64)| (self.program.functions[number].name.clone(), bytes);
-        let (chain, bytes) = (found.chain.iter().map(named).collect(), found.bytes());
-        Err(LinkError::Stack { chain, bytes })
     }
 
     /// Goes every way that constants leave open, and refuses what is missing there.

@@ -2,13 +2,16 @@
 //! kernel gives each its own, and no kernel takes a program in which they need more than it has,
 //! however seldom they meet.
 //!
-//! Source: Linux 7.3, kernel/bpf/verifier.c, `check_max_stack_depth`. Functions that other calls
-//! call back count as roots of their own, which some kernels are stricter about.
+//! Whoever takes the address of a function counts as calling it, as for `bpf_loop`: only what a
+//! kernel calls later by itself, such as a timer's callback, begins a stack of its own.
+//!
+//! Source: Linux 7.3, kernel/bpf/verifier.c, `check_max_stack_depth`.
 
-use crate::instruction::{Arithmetic, Callee, Instruction, Operand, Register};
+use crate::instruction::{Arithmetic, Callee, Instruction, Operand, Register, Width, wide_number};
 use crate::memory::{FRAME_BYTES, FRAMES_MAX};
 use crate::program::Program;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// To what a kernel rounds a frame.
 const ROUNDED_TO: u64 = 16;
@@ -25,66 +28,73 @@ impl TooDeep {
     }
 }
 
-/// What a function needs of the stack, and whom it calls.
-struct Frame {
+/// Registers that may hold the end of the frame, a bit each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FrameEnds(u16);
+
+impl FrameEnds {
+    pub(crate) const AT_ENTRY: FrameEnds = FrameEnds(1 << 10);
+
+    fn has(self, register: Register) -> bool {
+        self.0 >> register.number() & 1 == 1
+    }
+
+    pub(crate) fn join(self, other: FrameEnds) -> FrameEnds {
+        FrameEnds(self.0 | other.0)
+    }
+
+    /// Whether an instruction gives a register the end of the frame.
+    fn copies(self, instruction: &Instruction) -> bool {
+        let Instruction::Arithmetic { operation, width, by, .. } = *instruction else {
+            return false;
+        };
+        let is_move = operation == Arithmetic::Move && width == Width::Bits64;
+        is_move && matches!(by, Operand::Register(from) if self.has(from))
+    }
+
+    pub(crate) fn after(&mut self, instruction: &Instruction) {
+        let copies = self.copies(instruction);
+        if let Some(to) = instruction.writes() {
+            self.0 = self.0 & !(1 << to.number()) | u16::from(copies) << to.number();
+        }
+    }
+}
+
+/// What a function needs of the stack, whom it calls, and whose addresses it takes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Frame {
     bytes: u64,
-    callees: Vec<usize>,
+    callees: BTreeSet<usize>,
+    taken: BTreeSet<usize>,
 }
 
-/// The deepest chain of calls, if it takes more than a stack has. Only instructions count that
-/// `is_reached`, and no chain that begins with one of these functions of the object, `apart`, where
-/// each frame has a stack of its own. O(instructions).
-pub(crate) fn too_deep(
-    program: &Program,
-    apart: &BTreeSet<usize>,
-    is_reached: impl Fn(usize) -> bool,
-) -> Option<TooDeep> {
-    let frames: Vec<Frame> = program
-        .functions
-        .iter()
-        .map(|function| frame(program, (function.first..function.end).filter(|&at| is_reached(at))))
-        .collect();
-    // What a function takes with so many calls below it: more are refused where they are made.
-    let mut depths = vec![frames.iter().map(|frame| frame.bytes).collect::<Vec<u64>>()];
-    for _ in 1..FRAMES_MAX {
-        let below = &depths[depths.len() - 1];
-        let deepest = |frame: &Frame| frame.callees.iter().map(|&one| below[one]).max();
-        let depth = frames.iter().map(|frame| frame.bytes + deepest(frame).unwrap_or(0)).collect();
-        depths.push(depth);
+impl Frame {
+    /// The most that the instructions of a function can need, wherever ways lead.
+    pub(crate) fn most(program: &Program, instructions: Range<usize>) -> Frame {
+        let instructions = &program.instructions[instructions];
+        let mut ends = FrameEnds::AT_ENTRY;
+        // Each round finds a register more.
+        loop {
+            let copies = instructions.iter().filter(|one| ends.copies(one));
+            let found = copies.filter_map(Instruction::writes);
+            let all = found.fold(ends, |all, to| all.join(FrameEnds(1 << to.number())));
+            if all == ends {
+                break;
+            }
+            ends = all;
+        }
+        let mut frame = Frame::default();
+        instructions.iter().for_each(|one| frame.add(program, one, ends));
+        frame
     }
-    let last = &depths[depths.len() - 1];
-    // Of equal ones the first, as who calls has the smaller number.
-    let called: BTreeSet<usize> = frames.iter().flat_map(|frame| frame.callees.clone()).collect();
-    let begins = |number: &usize| {
-        !called.contains(number) && !apart.contains(&program.functions[*number].function)
-    };
-    let chains = last.iter().enumerate().rev().filter(|(number, _)| begins(number));
-    let (mut at, &bytes) = chains.max_by_key(|(_, bytes)| **bytes)?;
-    if bytes <= FRAME_BYTES {
-        return None;
-    }
-    let mut found = TooDeep { chain: vec![(at, frames[at].bytes)] };
-    for below in depths.iter().rev().skip(1) {
-        let next = frames[at].callees.iter().max_by_key(|&&one| below[one]);
-        let Some(&next) = next.filter(|_| found.bytes() <= FRAME_BYTES) else { break };
-        at = next;
-        found.chain.push((at, frames[at].bytes));
-    }
-    Some(found)
-}
 
-fn frame(program: &Program, instructions: impl Iterator<Item = usize>) -> Frame {
-    let mut found = Frame { bytes: 0, callees: vec![] };
-    // Registers that hold the end of the frame.
-    let mut is_frame = [false; 11];
-    is_frame[Register::FRAME.number()] = true;
-    for at in instructions {
-        let instruction = program.instructions[at];
-        let lowest = match instruction {
+    /// Adds what an instruction needs where these registers may hold the end of the frame.
+    pub(crate) fn add(&mut self, program: &Program, instruction: &Instruction, ends: FrameEnds) {
+        let lowest = match *instruction {
             Instruction::Load { base, offset, .. }
             | Instruction::Store { base, offset, .. }
             | Instruction::Atomic { base, offset, .. }
-                if base == Register::FRAME =>
+                if ends.has(base) =>
             {
                 i64::from(offset)
             }
@@ -93,47 +103,104 @@ fn frame(program: &Program, instructions: impl Iterator<Item = usize>) -> Frame 
                 to,
                 by: Operand::Number(n),
                 ..
-            } if is_frame[to.number()] && i64::from(n) >= -(FRAME_BYTES as i64) => i64::from(n),
-            Instruction::Call(Callee::Function(callee)) => {
-                found.callees.push(callee as usize);
-                0
-            }
+            } if ends.has(to) && i64::from(n) >= -(FRAME_BYTES as i64) => i64::from(n),
             _ => 0,
         };
-        found.bytes = found.bytes.max(lowest.min(0).unsigned_abs());
-        let copies = matches!(
-            instruction,
-            Instruction::Arithmetic {
-                operation: Arithmetic::Move,
-                by: Operand::Register(Register::FRAME),
-                ..
+        let needed = lowest.min(0).unsigned_abs().next_multiple_of(ROUNDED_TO);
+        self.bytes = self.bytes.max(needed);
+        match *instruction {
+            Instruction::Call(Callee::Function(callee)) => {
+                self.callees.insert(callee as usize);
             }
-        );
-        if let Some(to) = instruction.writes() {
-            is_frame[to.number()] = copies;
+            Instruction::LoadWide { low, high, .. } => {
+                self.taken.extend(program.function_at(wide_number(low, high)));
+            }
+            _ => {}
         }
     }
-    found.bytes = found.bytes.next_multiple_of(ROUNDED_TO);
-    found
+
+    /// Whose frames lie below, where some functions are called later.
+    fn leads_to<'a>(
+        &'a self,
+        called_later: &'a BTreeSet<usize>,
+    ) -> impl Iterator<Item = usize> + 'a {
+        self.callees.iter().chain(self.taken.difference(called_later)).copied()
+    }
+}
+
+/// The deepest chain of calls, if it takes more than a stack has, by the frame of each function.
+/// Chains begin with a function that nobody calls or that is `called_later`, but with none of these
+/// functions of the object, `apart`, where each frame has a stack of its own.
+pub(crate) fn too_deep(
+    program: &Program,
+    frames: &[Frame],
+    apart: &BTreeSet<usize>,
+    called_later: &BTreeSet<usize>,
+) -> Option<TooDeep> {
+    // What a function takes with so many calls below it: more are refused where they are made.
+    let mut depths = vec![frames.iter().map(|frame| frame.bytes).collect::<Vec<u64>>()];
+    for _ in 1..FRAMES_MAX {
+        let below = &depths[depths.len() - 1];
+        let deepest = |frame: &Frame| frame.leads_to(called_later).map(|one| below[one]).max();
+        let depth = frames.iter().map(|frame| frame.bytes + deepest(frame).unwrap_or(0)).collect();
+        depths.push(depth);
+    }
+    let last = &depths[depths.len() - 1];
+    // Of equal ones the first, as who calls has the smaller number.
+    let called: BTreeSet<usize> =
+        frames.iter().flat_map(|frame| frame.leads_to(called_later)).collect();
+    let begins = |number: &usize| {
+        (!called.contains(number) || called_later.contains(number))
+            && !apart.contains(&program.functions[*number].function)
+    };
+    let chains = last.iter().enumerate().rev().filter(|(number, _)| begins(number));
+    let (mut at, &bytes) = chains.max_by_key(|(_, bytes)| **bytes)?;
+    if bytes <= FRAME_BYTES {
+        return None;
+    }
+    let mut found = TooDeep { chain: vec![(at, frames[at].bytes)] };
+    for below in depths.iter().rev().skip(1) {
+        let next = frames[at].leads_to(called_later).max_by_key(|&one| below[one]);
+        let Some(next) = next.filter(|_| found.bytes() <= FRAME_BYTES) else { break };
+        at = next;
+        found.chain.push((at, frames[at].bytes));
+    }
+    Some(found)
 }
 
 #[cfg(test)]
 mod tests {
     //! Goal: the deepest chain is found, and no more. Method: programs made by hand.
     use super::*;
-    use crate::instruction::{Size, Width};
-    use crate::program::LinkedFunction;
+    use crate::instruction::Size;
+    use crate::program::{FUNCTIONS_BEGIN, LinkedFunction};
 
-    /// Functions with frames of so many bytes, each with the numbers of those that it calls.
-    fn program(functions: &[(i16, &[usize])]) -> Program {
+    const NONE: BTreeSet<usize> = BTreeSet::new();
+
+    fn store(base: Register, offset: i16) -> Instruction {
+        Instruction::Store { size: Size::Double, base, offset, value: Operand::Number(0) }
+    }
+
+    fn call(callee: usize) -> Instruction {
+        Instruction::Call(Callee::Function(callee as i32))
+    }
+
+    fn take(function: usize) -> Instruction {
+        let address = FUNCTIONS_BEGIN + function as u64;
+        let (low, high) = (address as i32, (address >> 32) as i32);
+        Instruction::LoadWide { to: Register::FIRST, kind: 0, low, high }
+    }
+
+    fn step(operation: Arithmetic, by: Operand) -> Instruction {
+        Instruction::Arithmetic { operation, width: Width::Bits64, to: Register::FIRST, by }
+    }
+
+    /// Functions of these instructions.
+    fn program_of(functions: &[Vec<Instruction>]) -> Program {
         let mut program = Program::default();
-        for (number, &(bytes, callees)) in functions.iter().enumerate() {
+        for (number, instructions) in functions.iter().enumerate() {
             let first = program.instructions.len();
-            let (base, value) = (Register::FRAME, Operand::Number(0));
-            let store = Instruction::Store { size: Size::Double, base, offset: -bytes, value };
-            program.instructions.push(store);
-            let call = |&callee: &usize| Instruction::Call(Callee::Function(callee as i32));
-            program.instructions.extend(callees.iter().map(call));
+            program.instructions.extend(instructions);
             let (name, end) = (format!("f{number}"), program.instructions.len());
             let function = LinkedFunction { name, function: number, slot: 0, first, end };
             program.functions.push(function);
@@ -141,8 +208,28 @@ mod tests {
         program
     }
 
+    /// Functions with frames of so many bytes, each with the numbers of those that it calls.
+    fn program(functions: &[(i16, &[usize])]) -> Program {
+        let made = functions.iter().map(|&(bytes, callees)| {
+            let calls = callees.iter().map(|&callee| call(callee));
+            [store(Register::FRAME, -bytes)].into_iter().chain(calls).collect()
+        });
+        program_of(&made.collect::<Vec<_>>())
+    }
+
+    fn frames(program: &Program) -> Vec<Frame> {
+        let most = |one: &LinkedFunction| Frame::most(program, one.first..one.end);
+        program.functions.iter().map(most).collect()
+    }
+
+    fn bytes_of(program: &Program, apart: &BTreeSet<usize>, later: &BTreeSet<usize>) -> u64 {
+        let found = too_deep(program, &frames(program), apart, later);
+        found.map_or(0, |found| found.bytes())
+    }
+
     fn chain(functions: &[(i16, &[usize])]) -> Option<Vec<(usize, u64)>> {
-        too_deep(&program(functions), &BTreeSet::new(), |_| true).map(|found| found.chain)
+        let program = program(functions);
+        too_deep(&program, &frames(&program), &NONE, &NONE).map(|found| found.chain)
     }
 
     #[test]
@@ -157,31 +244,63 @@ mod tests {
     }
 
     #[test]
-    fn what_no_way_leads_to_takes_nothing_and_neither_do_frames_apart() {
+    fn frames_apart_take_nothing() {
         let program = program(&[(320, &[1]), (320, &[])]);
-        let none = BTreeSet::new();
-        assert!(too_deep(&program, &none, |_| true).is_some());
-        assert!(too_deep(&program, &BTreeSet::from([1]), |_| true).is_some());
-        assert!(too_deep(&program, &BTreeSet::from([0]), |_| true).is_none());
-        // Without the call.
-        assert!(too_deep(&program, &none, |at| at != 1).is_none());
+        assert_eq!(bytes_of(&program, &NONE, &NONE), 640);
+        assert_eq!(bytes_of(&program, &BTreeSet::from([1]), &NONE), 640);
+        assert_eq!(bytes_of(&program, &BTreeSet::from([0]), &NONE), 0);
+    }
+
+    #[test]
+    fn who_takes_an_address_calls_unless_that_is_later() {
+        let large = || store(Register::FRAME, -320);
+        let taking = program_of(&[vec![large(), take(1)], vec![large()]]);
+        assert_eq!(bytes_of(&taking, &NONE, &NONE), 640);
+        let later = BTreeSet::from([1]);
+        assert_eq!(bytes_of(&taking, &NONE, &later), 0);
+        // A call is one, and what is called later may call others.
+        let calling = program_of(&[vec![large(), take(1), call(1)], vec![large()]]);
+        assert_eq!(bytes_of(&calling, &NONE, &later), 640);
+        let below = program_of(&[vec![take(1)], vec![large(), call(2)], vec![large()]]);
+        assert_eq!(bytes_of(&below, &NONE, &later), 640);
+        // Also where only an operation with frames apart takes its address or calls it.
+        let called = program_of(&[vec![call(1), take(1)], vec![large(), call(2)], vec![large()]]);
+        let apart = BTreeSet::from([0]);
+        assert_eq!(bytes_of(&called, &apart, &later), 640);
+        assert_eq!(bytes_of(&called, &apart, &NONE), 0);
     }
 
     #[test]
     fn an_address_in_the_frame_counts() {
-        let none = BTreeSet::new();
-        let mut program = program(&[(8, &[1]), (320, &[])]);
-        let to = Register::FIRST;
-        let step =
-            |operation, by| Instruction::Arithmetic { operation, width: Width::Bits64, to, by };
-        let add = step(Arithmetic::Add, Operand::Number(-320));
-        program.instructions[0] = step(Arithmetic::Move, Operand::Register(Register::FRAME));
-        program.instructions.insert(1, add);
-        for (function, (first, end)) in program.functions.iter_mut().zip([(0, 3), (3, 4)]) {
-            (function.first, function.end) = (first, end);
+        let (to_frame, add) = (
+            step(Arithmetic::Move, Operand::Register(Register::FRAME)),
+            step(Arithmetic::Add, Operand::Number(-320)),
+        );
+        let bytes = |first: &[Instruction]| {
+            let first = [first, &[call(1)]].concat();
+            bytes_of(&program_of(&[first, vec![store(Register::FRAME, -320)]]), &NONE, &NONE)
+        };
+        assert_eq!(bytes(&[to_frame, add]), 640);
+        assert_eq!(bytes(&[to_frame, store(Register::FIRST, -320)]), 640);
+        assert_eq!(bytes(&[step(Arithmetic::Move, Operand::Number(1)), add]), 0);
+        // A jump back may lead from one to the other.
+        assert_eq!(bytes(&[add, to_frame]), 640);
+    }
+
+    #[test]
+    fn the_end_of_the_frame_is_followed_from_register_to_register() {
+        let to = |number| Register::new(number).expect("one of eleven");
+        let copy = |into, from| Instruction::Arithmetic {
+            operation: Arithmetic::Move,
+            width: Width::Bits64,
+            to: to(into),
+            by: Operand::Register(to(from)),
+        };
+        let mut ends = FrameEnds::AT_ENTRY;
+        for instruction in [copy(6, 10), copy(7, 6), copy(6, 1)] {
+            ends.after(&instruction);
         }
-        assert_eq!(too_deep(&program, &none, |_| true).map(|found| found.bytes()), Some(640));
-        program.instructions[0] = step(Arithmetic::Move, Operand::Number(1));
-        assert!(too_deep(&program, &none, |_| true).is_none());
+        assert_eq!([1, 6, 7, 10].map(|one| ends.has(to(one))), [false, false, true, true]);
+        assert!(ends.join(FrameEnds::AT_ENTRY).has(to(7)));
     }
 }

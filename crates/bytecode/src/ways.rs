@@ -119,6 +119,11 @@ impl Constant {
 pub(crate) struct Constants([Option<u64>; 11]);
 
 impl Constants {
+    /// What a register is known to hold.
+    pub(crate) fn held_by(&self, register: Register) -> Option<u64> {
+        self.0[register.number()]
+    }
+
     fn of(&self, operand: Operand) -> Option<u64> {
         match operand {
             Operand::Register(register) => self.0[register.number()],

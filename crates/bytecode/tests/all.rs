@@ -7,5 +7,6 @@ mod hostile;
 mod instructions;
 mod oracle;
 mod shipped;
+mod stack;
 mod strict;
 mod support;

@@ -127,7 +127,7 @@ pub fn load_for(
     if exit_record.is_none() && std::process::id() == 1 {
         // In a machine of ours, the kernel's dump comes to us all the same; without it the rest of
         // a policy's end is told.
-        let _ = KernelDump::begin();
+        let _ = KernelDump::begin_for_end();
     }
     let (mut loaded, load_ns) = verify(opened, &log)?;
     if let Some(plan) = &plan {

@@ -414,7 +414,13 @@ fn scenario_error(error: scenario::ScenarioError) -> PyErr {
 }
 
 fn simulate_error(error: SimulateError) -> PyErr {
-    let message = error.to_string();
+    let mut message = error.to_string();
+    // As for a kernel's refusal.
+    if let (SimulateError::Object { .. }, Some(hint)) = (&error, ::kernel::way_out(&message))
+        && !message.contains("\nhint: ")
+    {
+        message += &format!("\nhint: {hint}");
+    }
     match error {
         SimulateError::Policy(_)
         | SimulateError::Map { .. }

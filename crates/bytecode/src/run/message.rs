@@ -61,11 +61,12 @@ impl<H: Host> Run<'_, H> {
             }
             let number = numbers.next().unwrap_or_default();
             let Some(word) = self.word(words, number)? else { return Ok(None) };
-            let shown = match specification.conversion {
-                b's' | b'k' => self.text_if_any(word)?,
-                _ => specification.number(word).into(),
-            };
-            specification.pad(shown, &mut message);
+            match specification.conversion {
+                b's' | b'k' => specification.pad(self.text_if_any(word)?, &mut message),
+                b'4' => message.extend(self.internet_address::<4>(word, specification.short)?),
+                b'6' => message.extend(self.internet_address::<16>(word, specification.short)?),
+                _ => specification.pad(specification.number(word).into(), &mut message),
+            }
         }
         self.count(message.len() as u64)?;
         message.truncate(MESSAGE_MAX - 1);
@@ -78,6 +79,31 @@ impl<H: Host> Run<'_, H> {
         let is_strict = self.machine.shadow.is_some() && address != 0;
         let is_there = is_strict || self.memory().bytes(address, 1).is_some();
         if is_there { self.text(address, MESSAGE_MAX) } else { Ok(vec![]) }
+    }
+
+    /// The internet address at an address, without zeros in front where it is `short`; all zeros
+    /// where nothing can be read, which strict runs let be so of NULL alone. A kernel gives it no
+    /// width.
+    fn internet_address<const BYTES: usize>(
+        &mut self,
+        address: u64,
+        short: bool,
+    ) -> Result<Vec<u8>, Stop> {
+        let is_strict = self.machine.shadow.is_some() && address != 0;
+        let is_there = self.memory().bytes(address, BYTES as u64).is_some();
+        let mut bytes = [0; BYTES];
+        if is_strict || is_there {
+            bytes.copy_from_slice(self.read(address, 0, BYTES as u64, Touch::ReadAll)?);
+        }
+        let (parts, between): (Vec<String>, _) = match (BYTES, short) {
+            (4, true) => (bytes.iter().map(u8::to_string).collect(), "."),
+            (4, false) => (bytes.iter().map(|byte| format!("{byte:03}")).collect(), "."),
+            _ => {
+                let pairs = bytes.chunks(2).map(|pair| format!("{:02x}{:02x}", pair[0], pair[1]));
+                (pairs.collect(), if short { ":" } else { "" })
+            }
+        };
+        Ok(parts.join(between).into())
     }
 
     /// The word with this number, 8 bytes each; `None` behind the last one.
@@ -129,8 +155,10 @@ struct Specification {
     /// Whether it is of 64 bits.
     long: bool,
     /// Its letter: `p` for a pointer with all digits, of those that show more of one `S` for a
-    /// symbol and `k` for a text.
+    /// symbol, `k` for a text, and `4` and `6` for an internet address.
     conversion: u8,
+    /// Of an address, whether it is the form that people write: `%pI4` and not `%pi4`.
+    short: bool,
     /// How long it is.
     bytes: usize,
 }
@@ -149,6 +177,10 @@ impl Specification {
             (b'p', [b'k' | b'u', b's', ..]) => (b'k', 2),
             (b'p', [b'K' | b'x', ..]) => (b'p', 1),
             (b'p', [b's' | b'S' | b'B', ..]) => (b'S', 1),
+            // It has no more letters: a kernel shows none that stand behind it (`bstr_printf`).
+            (b'p', [b'i' | b'I', kind @ (b'4' | b'6'), rest @ ..]) => {
+                (*kind, 2 + rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count())
+            }
             (b'p', [other, ..]) if other.is_ascii_alphanumeric() => return None,
             _ => (conversion, 0),
         };
@@ -159,6 +191,7 @@ impl Specification {
             width: width.parse().unwrap_or(0).min(MESSAGE_MAX),
             long: longs > 0,
             conversion,
+            short: text.get(bytes + 1) == Some(&b'I'),
             bytes: bytes + 1 + more,
         })
     }

@@ -8,8 +8,12 @@ use std::path::{Path, PathBuf};
 
 const INSTANCE: &str = "/sys/kernel/tracing/instances/schedlab-dump";
 const SYSRQ: &str = "/proc/sysrq-trigger";
-/// Room for the lines of one dump, which one CPU writes: of some thousand tasks.
+/// Room for the lines of one dump, which one CPU writes, and nobody knows which: of some thousand
+/// tasks where dumps are asked for.
 const KIB_PER_CPU: &str = "2048";
+/// Room for what is kept of a policy's end, should it come to that: eight times what a kernel keeps
+/// for a policy that records its end itself (`SCX_EXIT_DUMP_DFL_LEN`).
+const KIB_PER_CPU_AT_END: &str = "256";
 
 /// A place for dumps.
 pub(crate) struct KernelDump {
@@ -24,13 +28,35 @@ impl KernelDump {
     /// Which file cannot be used.
     pub fn begin() -> Result<KernelDump, String> {
         let dump = KernelDump { instance: PathBuf::from(INSTANCE) };
-        if !dump.instance.is_dir() {
-            fs::create_dir(&dump.instance).map_err(|error| format!("{INSTANCE}: {error}"))?;
-        }
-        dump.write("buffer_size_kb", KIB_PER_CPU)?;
-        dump.write("events/sched_ext/sched_ext_dump/enable", "1")?;
-        dump.clear();
+        dump.get_ready(KIB_PER_CPU, true)?;
         Ok(dump)
+    }
+
+    /// Gets ready, in less memory, for the dump that a policy's end may bring.
+    ///
+    /// # Errors
+    ///
+    /// Which file cannot be used.
+    pub fn begin_for_end() -> Result<(), String> {
+        let dump = KernelDump { instance: PathBuf::from(INSTANCE) };
+        dump.get_ready(KIB_PER_CPU_AT_END, false)
+    }
+
+    /// Makes a place with so much room; one that is there has what it has unless `resizes`.
+    fn get_ready(&self, kib_per_cpu: &str, resizes: bool) -> Result<(), String> {
+        let is_new = !self.instance.is_dir();
+        if is_new {
+            let wrong = |error| format!("{}: {error}", self.instance.display());
+            fs::create_dir(&self.instance).map_err(wrong)?;
+        }
+        if is_new || resizes {
+            self.write("buffer_size_kb", kib_per_cpu)?;
+        }
+        // Of what has no room the beginning stays, which says why the policy ended.
+        self.write("options/overwrite", "0")?;
+        self.write("events/sched_ext/sched_ext_dump/enable", "1")?;
+        self.clear();
+        Ok(())
     }
 
     fn write(&self, name: &str, text: &str) -> Result<(), String> {
@@ -65,6 +91,23 @@ fn lines(trace: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn less_room_is_taken_where_nobody_asks_for_dumps() {
+        let folder = tempfile::tempdir().unwrap();
+        let dump = KernelDump { instance: folder.path().join("instance") };
+        let kib = || fs::read_to_string(dump.instance.join("buffer_size_kb")).unwrap();
+        // A folder of a kernel's has its files at once.
+        assert!(dump.get_ready(KIB_PER_CPU_AT_END, false).is_err());
+        assert_eq!(kib(), KIB_PER_CPU_AT_END);
+        fs::create_dir_all(dump.instance.join("events/sched_ext/sched_ext_dump")).unwrap();
+        fs::create_dir(dump.instance.join("options")).unwrap();
+        dump.get_ready(KIB_PER_CPU, true).unwrap();
+        assert_eq!(kib(), KIB_PER_CPU);
+        // A policy that is loaded again takes nothing away.
+        dump.get_ready(KIB_PER_CPU_AT_END, false).unwrap();
+        assert_eq!(kib(), KIB_PER_CPU);
+    }
 
     #[test]
     fn a_dump_is_taken_out_of_a_trace() {
