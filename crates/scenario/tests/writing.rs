@@ -1,7 +1,7 @@
 //! Goal: what is written as a file is read back as what it was. Method: random scenarios,
 //! shipped machines and workloads, there and back, compared by their digests.
 
-use scenario::machine::{Bus, Machine, Release};
+use scenario::machine::{Bus, Interrupts, Machine, Release};
 use scenario::{
     load_machine, load_workload, machine_text, parse_machine, parse_workload, random_scenario,
     workload_text,
@@ -34,10 +34,16 @@ fn shipped_machines_come_back_as_they_were() {
         let machine = load_machine(&entry.expect("it can be listed").path()).expect("it is sound");
         let bus = Some(Bus { caches: 2, mb_per_s: 20_000 });
         let with_bus = Machine { bus, ..machine.clone() }.with_digest();
-        for machine in [machine.clone(), with_bus, machine.with_release(Release::Linux6_12)] {
+        let (name, cpus) = ("a \"device\"".to_owned(), vec![0]);
+        let device = Interrupts { name, cpus, every_ns: 1_500_000, takes_ns: 7 };
+        let interrupts = vec![device.clone(), device];
+        let disturbed = Machine { interrupts, ..machine.clone() }.with_digest();
+        let released = machine.clone().with_release(Release::Linux6_12);
+        for machine in [machine, with_bus, disturbed, released] {
             let text = machine_text(&machine, "own").expect("it is regular");
             let read = parse_machine("copy.toml", &text).expect("it is sound");
             assert_eq!(read.digest, machine.digest, "{}", machine.name);
+            assert_eq!(read.interrupts, machine.interrupts);
         }
     }
 }

@@ -37,10 +37,12 @@ pub enum Spent {
     Offline = 12,
     /// Waiting for a bus.
     BusWait = 13,
+    /// Interrupts of the background.
+    Interrupted = 14,
 }
 
 /// Kinds of [`Spent`].
-pub const SPENT_KINDS: usize = 14;
+pub const SPENT_KINDS: usize = 15;
 
 /// What a CPU does between events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -57,6 +57,10 @@ impl Kernel<'_> {
     pub fn cpu_of(&self, timer: Timer) -> Option<usize> {
         let cpu = match timer {
             Timer::Watchdog => return None,
+            Timer::Background(source) => {
+                let cpu = self.core.background.cpu(source);
+                return self.core.cpus[cpu].is_online.then_some(cpu);
+            }
             Timer::Change(number) => return Some(self.cpu_of_change(number)),
             Timer::Policy(index, generation) => {
                 self.core.policy.maps.expiry_cpu(index, generation)?

@@ -260,6 +260,19 @@ pub struct Bus {
     pub mb_per_s: u64,
 }
 
+/// Interrupts that CPUs take beside what tasks do, such as those of a network card.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interrupts {
+    /// What they are of, for a person.
+    pub name: String,
+    /// The CPUs that take them, in increasing order, each with times of its own.
+    pub cpus: Vec<u32>,
+    /// The mean time from one to the next on each of these CPUs; exponentially distributed.
+    pub every_ns: u64,
+    /// How long a CPU is busy with one.
+    pub takes_ns: u64,
+}
+
 /// A machine: CPUs, tick rate and costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
@@ -295,6 +308,8 @@ pub struct Machine {
     pub costs: Costs,
     /// What CPUs share on the way to memory; without it nobody ever waits for memory.
     pub bus: Option<Bus>,
+    /// What interrupts its CPUs beside ticks, timers and each other.
+    pub interrupts: Vec<Interrupts>,
     /// Digest of everything that can influence a run (not of names and descriptions).
     pub digest: String,
 }
@@ -323,7 +338,8 @@ impl Machine {
 
     /// The same machine with so many CPUs: the first ones, as a kernel has that is booted with
     /// `maxcpus`, after as many more sockets like its own as that takes. Those are nodes of their
-    /// own where the machine has several nodes. Its digest is brought up to date.
+    /// own where the machine has several nodes. What is said of a CPU holds for its copies, too.
+    /// The machine's digest is brought up to date.
     ///
     /// # Panics
     /// If it would have no CPU, or more than [`CPUS_MAX`].
@@ -342,12 +358,18 @@ impl Machine {
             ..*cpu
         };
         // As CPUs are numbered in a file: the first thread of every core, then the second ones.
-        let threads = self.cpus.chunks(cores as usize);
-        self.cpus = threads
+        let originals: Vec<(u32, Cpu)> = (0..).zip(self.cpus.iter().copied()).collect();
+        let threads = originals.chunks(cores as usize);
+        let originals_of: Vec<u32>;
+        (originals_of, self.cpus) = threads
             .flat_map(|thread| (0..copies).map(move |number| (thread, number)))
-            .flat_map(|(thread, number)| thread.iter().map(move |cpu| copy(cpu, number)))
+            .flat_map(|(thread, number)| {
+                thread.iter().map(move |(original, cpu)| (*original, copy(cpu, number)))
+            })
             .take(nr_cpus)
-            .collect();
+            .unzip();
+        self.interrupts.iter_mut().for_each(|one| one.cpus = copies_of(&one.cpus, &originals_of));
+        self.interrupts.retain(|one| !one.cpus.is_empty());
         self.with_digest()
     }
 
@@ -378,4 +400,10 @@ impl Machine {
             Distance::Remote
         }
     }
+}
+
+/// The numbers of all CPUs whose original is one of `cpus`.
+fn copies_of(cpus: &[u32], originals: &[u32]) -> Vec<u32> {
+    let numbered = (0..).zip(originals);
+    numbered.filter(|(_, original)| cpus.contains(original)).map(|(cpu, _)| cpu).collect()
 }
