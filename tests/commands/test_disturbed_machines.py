@@ -1,4 +1,4 @@
-"""Goal: what a machine's file says of interrupts shows wherever results are shown.
+"""Goal: what a machine's file says of interrupts and speeds shows wherever results are shown.
 
 Method: the real commands on machines of one CPU whose files say it, and on the same without it.
 """
@@ -15,6 +15,11 @@ name = "network"
 source = "own"
 every = "1ms"
 takes_ns = 100000
+"""
+SPEEDS = """
+[[speeds]]
+at = "100ms"
+permille = 500
 """
 WORKLOAD = """
 description = "a task that computes"
@@ -67,6 +72,13 @@ def test_another_seed_has_interrupts_at_other_times(run):
     assert first["digest"] == again["digest"] != other["digest"]
 
 
+def test_a_slower_cpu_takes_longer(run):
+    without, slower = (result(run(more, "--json"))["cpu_time_ns"]["work"] for more in ("", SPEEDS))
+    # What costs took of the first 100 ms is computed at half the speed, too.
+    assert 300e6 < slower < 301e6
+    assert without == 200e6
+
+
 def test_comparisons_reports_and_tables_tell_of_interrupts(command, run, tmp_path):
     run(INTERRUPTS)
     asked = ("compare", "fifo", "round_robin", "--workload", "hog.toml", "--machine", "mine.toml")
@@ -91,8 +103,8 @@ def test_comparisons_reports_and_tables_tell_of_interrupts(command, run, tmp_pat
 def test_a_wrong_entry_is_refused_with_its_place(command, run, tmp_path):
     run("")
     referee = (tmp_path / "mine.toml").read_text()
-    (tmp_path / "mine.toml").write_text(referee + INTERRUPTS.replace("100000", "0"))
+    (tmp_path / "mine.toml").write_text(referee + SPEEDS.replace("500", "0"))
     done = command("run", "fifo", "--workload", "hog.toml", "--machine", "mine.toml")
     assert done.returncode == 2
-    assert "mine.toml: `interrupts[0].takes_ns` is 0: out of range" in done.stderr
-    assert "hint: write a whole number from 1 to 1000000000" in done.stderr
+    assert "mine.toml: `speeds[0].permille` is 0: out of range" in done.stderr
+    assert "hint: write a whole number from 1 to 10000" in done.stderr

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use scenario::machine::{Bus, Distance, Interrupts, Linux, Machine, Release};
+use scenario::machine::{Bus, Distance, Interrupts, Linux, Machine, Release, SpeedStep};
 use scenario::workload::{
     Amount, Cgroup, Change, ChangeKind, Channel, GroupFile, NO_DEADLINE_NS, Op, Quantiles, Repeat,
     Workload,
@@ -132,20 +132,31 @@ fn interrupts_come_to_the_cpus_that_are_named() {
 }
 
 #[test]
+fn speeds_change_in_the_order_of_time() {
+    let text = "speeds = [{ at = \"0s\", permille = 900 },\n\
+                { at = \"1s\", cpus = \"0-3\", permille = 500 },\n\
+                { at = \"1s\", cpus = [4], permille = 2000 }]\nhz = ";
+    let machine = machine(|all| all.replace("\nhz = ", &format!("\n{text}")));
+    let steps: Vec<(u64, usize, u32)> =
+        machine.speeds.iter().map(|step| (step.at_ns, step.cpus.len(), step.permille)).collect();
+    assert_eq!(steps, [(0, 8, 900), (1_000_000_000, 4, 500), (1_000_000_000, 1, 2000)]);
+}
+
+#[test]
 fn copies_of_cpus_are_disturbed_as_their_originals_are() {
     let machine = with_more(
         "[[interrupts]]\nname = \"n\"\nsource = \"own\"\ncpus = [1, 4]\nevery = \"1ms\"\n\
-         takes_ns = 7\n",
+         takes_ns = 7\n[[speeds]]\nat = \"1s\"\ncpus = [7]\npermille = 500\n",
     );
     let cpus = |nr_cpus| {
-        let Machine { interrupts, .. } = machine.clone().with_cpus(nr_cpus);
-        interrupts.first().map(|one| one.cpus.clone())
+        let Machine { interrupts, speeds, .. } = machine.clone().with_cpus(nr_cpus);
+        let of_first = interrupts.first().map(|one| one.cpus.clone());
+        (of_first.unwrap_or_default(), speeds.first().map(|step| step.cpus.clone()))
     };
-    assert_eq!(cpus(8), Some(vec![1, 4]));
-    assert_eq!(cpus(2), Some(vec![1]));
-    assert_eq!(cpus(1), None, "whom there is nobody left to disturb");
+    assert_eq!(cpus(8), (vec![1, 4], Some(vec![7])));
+    assert_eq!(cpus(2), (vec![1], None), "whom there is nobody left to disturb");
     // The first threads of two sockets, then the second ones.
-    assert_eq!(cpus(16), Some(vec![1, 5, 8, 12]));
+    assert_eq!(cpus(16), (vec![1, 5, 8, 12], Some(vec![11, 15])));
 }
 
 #[test]
@@ -457,6 +468,10 @@ fn each_cost_and_each_number_of_a_machine_changes_the_digest() {
         change(&|m| m.interrupts = vec![interrupts(0, 2_001, 7)]),
         change(&|m| m.interrupts = vec![interrupts(0, 2_000, 8)]),
         change(&|m| m.interrupts = vec![interrupts(0, 2_000, 7), interrupts(0, 2_000, 7)]),
+        change(&|m| m.speeds = vec![SpeedStep { at_ns: 5, cpus: vec![0], permille: 7 }]),
+        change(&|m| m.speeds = vec![SpeedStep { at_ns: 6, cpus: vec![0], permille: 7 }]),
+        change(&|m| m.speeds = vec![SpeedStep { at_ns: 5, cpus: vec![0, 1], permille: 7 }]),
+        change(&|m| m.speeds = vec![SpeedStep { at_ns: 5, cpus: vec![0], permille: 8 }]),
         change(&|m| m.cpus[3].core += 1),
         change(&|m| m.cpus[3].cache += 1),
         change(&|m| m.cpus[3].node += 1),

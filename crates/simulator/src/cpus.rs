@@ -18,6 +18,8 @@ pub struct Cpus<'a> {
     /// CPUs that compute faster or slower as this one becomes busy or idle: those of its core, and
     /// with turbo those of its cache.
     mates: Vec<Vec<u32>>,
+    /// Speed of each CPU in thousandths of its own since the last change; none before the first.
+    steps_permille: Vec<u32>,
     /// The one that [`Cpus::any_online`] chose last.
     distributed: usize,
 }
@@ -51,6 +53,7 @@ impl<'a> Cpus<'a> {
                 true => cpu.core,
                 false => cpu.cache,
             }),
+            steps_permille: Vec::new(),
             distributed: 0,
         }
     }
@@ -131,10 +134,19 @@ impl<'a> Cpus<'a> {
         Some(found)
     }
 
+    /// From now on a CPU has so many thousandths of its own speed.
+    pub fn set_step(&mut self, cpu: usize, permille: u32) {
+        self.steps_permille.resize(self.cpus.len(), 1000);
+        self.steps_permille[cpu] = permille;
+    }
+
     /// How fast a CPU computes: slower where another one of its core has a task, and with turbo
     /// where more cores of its cache have.
     pub fn speed_of(&self, cpu: usize) -> u64 {
-        let alone = u64::from(self.machine.cpus[cpu].speed_permille) * self.turbo(cpu) / 1000;
+        let mut alone = u64::from(self.machine.cpus[cpu].speed_permille) * self.turbo(cpu) / 1000;
+        if let Some(&step_permille) = self.steps_permille.get(cpu) {
+            alone = (alone * u64::from(step_permille) / 1000).max(1);
+        }
         if self.siblings[cpu].iter().any(|&sibling| self.is_busy(sibling)) {
             (alone * self.costs.smt_percent / 100).max(1)
         } else {

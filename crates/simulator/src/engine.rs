@@ -126,6 +126,9 @@ impl Kernel<'_> {
         }
         self.core.time.add_timer(self.watchdog_timeout_ns() / 2, Timer::Watchdog);
         self.core.begin_background();
+        for (number, step) in (0..).zip(&self.core.cpus.machine().speeds) {
+            self.core.time.add_timer(step.at_ns, Timer::Speed(number));
+        }
     }
 
     // ---- events -----------------------------------------------------------------------------
@@ -197,6 +200,11 @@ impl Kernel<'_> {
             Timer::Watchdog => {
                 self.core.recorder.event();
                 self.watchdog(when.at_ns);
+                return false;
+            }
+            Timer::Speed(number) => {
+                self.core.recorder.event();
+                self.core.change_speeds(number, when.at_ns);
                 return false;
             }
             Timer::Background(source) => self.core.await_background(source, when.at_ns),
@@ -294,7 +302,7 @@ impl Kernel<'_> {
             Timer::Change(number) => self.make_change(number),
             Timer::Affinity(task, number) => self.change_affinity_of(task, number),
             Timer::Move(task, number) => self.core.finish_move_of_number(task, number),
-            Timer::Watchdog | Timer::Background(_) => {
+            Timer::Watchdog | Timer::Speed(_) | Timer::Background(_) => {
                 unreachable!("{timer:?} is no timer of a CPU's")
             }
         }

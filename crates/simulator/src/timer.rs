@@ -21,6 +21,8 @@ pub enum Timer {
     Move(TaskId, u32),
     /// This source of `Background` interrupts its CPU.
     Background(u32),
+    /// `Machine::speeds` of this number holds from now on.
+    Speed(u32),
 }
 
 impl Timer {

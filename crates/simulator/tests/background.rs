@@ -1,9 +1,10 @@
-//! Goal: interrupts of the background take the time that they say and nothing else. Method: closed forms, times drawn once more from the same
+//! Goal: interrupts of the background take the time that they say and nothing else, and CPUs
+//! compute at the speed of their time. Method: closed forms, times drawn once more from the same
 //! stream, the same runs without any of it, ticks one by one, random scenarios under all policies.
 
 use crate::support::*;
 use scenario::draw::Random;
-use scenario::machine::{Interrupts, Machine};
+use scenario::machine::{Interrupts, Machine, SpeedStep};
 use scenario::random_scenario;
 use scenario::workload::{Amount, Op, TaskTemplate, Workload};
 use simulator::{Options, RunResult};
@@ -16,6 +17,18 @@ fn interrupted(machine: &Machine, cpus: &[u32], every_ns: u64, takes_ns: u64) ->
     let mut machine = machine.clone();
     let (name, cpus) = ("device".to_owned(), cpus.to_vec());
     machine.interrupts.push(Interrupts { name, cpus, every_ns, takes_ns });
+    machine.with_digest()
+}
+
+/// The same machine whose CPUs have these speeds from these times on.
+fn with_speeds(machine: &Machine, steps: &[(u64, &[u32], u32)]) -> Machine {
+    let mut machine = machine.clone();
+    let step = |&(at_ns, cpus, permille): &(u64, &[u32], u32)| SpeedStep {
+        at_ns,
+        cpus: cpus.to_vec(),
+        permille,
+    };
+    machine.speeds = steps.iter().map(step).collect();
     machine.with_digest()
 }
 
@@ -170,13 +183,81 @@ fn a_cpu_that_is_offline_is_not_interrupted() {
     }
 }
 
-// ---- ticks and policies ------------------------------------------------------------------------
+// ---- speeds -------------------------------------------------------------------------------------
+
+#[test]
+fn a_hog_computes_at_the_speed_of_its_time() {
+    let machine = costless(1, 1000);
+    for policy in POLICIES {
+        let half = with_speeds(&machine, &[(500 * MS, &[0], 500)]);
+        let result = outcome(policy, &half, &alone(S), None, &[]);
+        assert_eq!(result.makespan_ns, 1500 * MS + CALL_NS, "{policy}");
+    }
+    let of = |steps: &[(u64, &[u32], u32)]| {
+        outcome("fifo", &with_speeds(&machine, steps), &alone(S), None, &[]).makespan_ns - CALL_NS
+    };
+    assert_eq!(of(&[]), S);
+    assert_eq!(of(&[(0, &[0], 250)]), 4 * S);
+    assert_eq!(of(&[(100 * MS, &[0], 2000), (200 * MS, &[0], 250)]), 3 * S);
+    assert_eq!(of(&[(100 * MS, &[0], 10), (200 * MS, &[0], 1000)]), S + 99 * MS);
+    assert_eq!(of(&[(2 * S, &[0], 10)]), S, "it is over by then");
+}
+
+#[test]
+fn who_does_not_compute_then_is_slower_later() {
+    let machine = with_speeds(&costless(1, 1000), &[(500 * MS, &[0], 500)]);
+    let workload = together(vec![task("late", 0, once(&[sleep(S), run(S)]))]);
+    let result = outcome("fifo", &machine, &workload, None, &[]);
+    assert_eq!(result.makespan_ns, 3 * S + 2 * CALL_NS);
+}
+
+#[test]
+fn only_the_named_cpus_change() {
+    let machine = with_speeds(&costless(3, 1000), &[(500 * MS, &[0, 2], 500)]);
+    let names = ["first", "second", "third"];
+    let of = |(cpu, name): (usize, &&str)| pinned(task(name, 0, once(&[run(S)])), cpu as u32);
+    let workload = together(names.iter().enumerate().map(of).collect());
+    let result = outcome("fifo", &machine, &workload, None, &[]);
+    let ends_ns = names.map(|name| group(&result, name).last_exit_ns - CALL_NS);
+    assert_eq!(ends_ns, [1500 * MS, S, 1500 * MS]);
+}
+
+#[test]
+fn a_change_holds_beside_turbo_and_busy_siblings() {
+    let threads = |steps: &[(u64, &[u32], u32)]| {
+        let mut machine = costless(2, 1000);
+        machine.cpus[1].core = 0;
+        machine.costs.smt_percent = 60;
+        machine.turbo_permille = vec![1500];
+        let workload = together(vec![hog_of("one", 600 * MS), hog_of("two", 900 * MS)]);
+        let result = outcome("fifo", &with_speeds(&machine, steps), &workload, None, &[]);
+        [group(&result, "one").last_exit_ns, group(&result, "two").last_exit_ns]
+    };
+    let near = |[one, two]: [u64; 2], expected: [f64; 2]| {
+        let is_near = |ns: u64, ms: f64| (ns as f64 - ms * MS as f64).abs() < 10.0;
+        assert!(is_near(one, expected[0]) && is_near(two, expected[1]), "{one} {two}");
+    };
+    // Both at 0.9, then the second alone at 1.5.
+    let both_ms = 600.0 / 0.9;
+    near(threads(&[]), [both_ms, both_ms + 300.0 / 1.5]);
+    // Half of it from 200 ms on: 180 are done by then.
+    let both_ms = 200.0 + 420.0 / 0.45;
+    near(threads(&[(200 * MS, &[0, 1], 500)]), [both_ms, both_ms + 300.0 / 0.75]);
+}
+
+// ---- both ---------------------------------------------------------------------------------------
 
 /// A machine with what its CPUs can be disturbed by.
 fn disturbed(machine: &Machine, draw: &mut Random) -> Machine {
     let all: Vec<u32> = (0..machine.cpus.len() as u32).collect();
     let mut machine = interrupted(machine, &all, MS + draw.below(5 * MS), 1 + draw.below(200 * US));
     machine = interrupted(&machine, &all[..1], 100 * US, 1 + draw.below(20 * US));
+    let speed = |draw: &mut Random, at_ns| SpeedStep {
+        at_ns,
+        cpus: all.iter().copied().filter(|_| draw.below(2) == 0).collect(),
+        permille: 300 + draw.below(1700) as u32,
+    };
+    machine.speeds = (0..20).map(|number| speed(draw, number * 7 * MS)).collect();
     machine.with_digest()
 }
 

@@ -1,13 +1,14 @@
-//! What disturbs the CPUs of a machine: interrupts beside what tasks do.
+//! What disturbs the CPUs of a machine: interrupts beside what tasks do, and changes of speed.
 //!
-//! `[[interrupts]]` of a machine's file.
+//! `[[interrupts]]` and `[[speeds]]` of a machine's file.
 
 use crate::file::sourced::need_source;
 use crate::model::duration::duration;
 use crate::model::error::ScenarioError;
-use crate::model::machine::{CPUS_MAX, Interrupts, Machine};
+use crate::model::machine::{CPUS_MAX, Interrupts, Machine, SpeedStep};
 use crate::model::text::{ALL_CPUS, quoted};
 use crate::reading::{Node, TableNode};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Interrupts of a kind come no more often than this on the mean.
@@ -17,8 +18,11 @@ pub const INTERRUPT_NS_MAX: u64 = 1_000_000_000;
 /// The most of a CPU's time that interrupts may take on the mean, in millionths: a CPU that takes
 /// them all the time comes to nothing else.
 const INTERRUPTED_PPM_MAX: u64 = 900_000;
+/// The fastest that a change may make a CPU: ten times as fast as it is.
+pub const SPEED_STEP_PERMILLE_MAX: u32 = 10_000;
 
 const INTERRUPT_KEYS: [&str; 5] = ["name", "source", "cpus", "every", "takes_ns"];
+const SPEED_KEYS: [&str; 3] = ["at", "cpus", "permille"];
 const CPUS_HINT: &str = "list them, as in [0, 2] or \"0-3\", or write \"all\"";
 
 // ---- reading ------------------------------------------------------------------------------------
@@ -76,6 +80,40 @@ fn add_to_time(
         }
     }
     Ok(())
+}
+
+/// How the speed of the CPUs, of which there are so many, changes.
+pub(crate) fn read_speed_steps(
+    root: &TableNode,
+    nr_cpus: usize,
+) -> Result<Vec<SpeedStep>, ScenarioError> {
+    let Some(list) = root.get("speeds")? else { return Ok(Vec::new()) };
+    // When the speed of each CPU changes for the last time so far.
+    let mut changed_ns = BTreeMap::new();
+    let mut steps: Vec<SpeedStep> = Vec::new();
+    for node in list.elements()? {
+        let table = node.table(&SPEED_KEYS)?;
+        let hint = "say when, counted from the start, such as at = \"1s\"";
+        let at = table.need("at", hint)?;
+        let at_ns = at.duration_ns()?;
+        let before_ns = steps.last().map_or(0, |step| step.at_ns);
+        if at_ns < before_ns {
+            let problem = format!("the one above it is later: at {}", duration(before_ns));
+            return Err(at.bad(problem, "write speeds in the order of time"));
+        }
+        let cpus = read_cpus(&table, nr_cpus)?;
+        let twice = |&&cpu: &&u32| changed_ns.insert(cpu, at_ns) == Some(at_ns);
+        if let Some(cpu) = cpus.iter().find(twice) {
+            let problem = format!("another entry says the speed of CPU {cpu} from this time on");
+            let hint =
+                format!("write another time, or leave CPU {cpu} out of `cpus` of one of them");
+            return Err(at.bad(problem, hint));
+        }
+        let hint = "say how fast, in thousandths of the CPU's own speed, such as permille = 500";
+        let permille = table.need("permille", hint)?.unsigned_32(1, SPEED_STEP_PERMILLE_MAX)?;
+        steps.push(SpeedStep { at_ns, cpus, permille });
+    }
+    Ok(steps)
 }
 
 /// CPU numbers in increasing order, each once: those of `cpus`, or all if it is left out.
@@ -138,5 +176,10 @@ pub(crate) fn write_disturbances(text: &mut String, machine: &Machine, source: &
             "\n[[interrupts]]\nname = {name}\nsource = {source}\ncpus = {cpus:?}\n\
              every = \"{every}\"\ntakes_ns = {takes_ns}\n"
         );
+    }
+    for SpeedStep { at_ns, cpus, permille } in &machine.speeds {
+        let at = duration(*at_ns);
+        let _ =
+            write!(text, "\n[[speeds]]\nat = \"{at}\"\ncpus = {cpus:?}\npermille = {permille}\n");
     }
 }

@@ -3,7 +3,7 @@
 //! A number without a source is a guess that nobody can check, so every cost must say where it
 //! comes from (`source = "assumed: why"` if from nowhere).
 
-use crate::file::disturbances::read_interrupts;
+use crate::file::disturbances::{read_interrupts, read_speed_steps};
 use crate::file::sourced::sourced;
 use crate::model::error::ScenarioError;
 use crate::model::machine::{
@@ -35,7 +35,7 @@ pub const WATCHDOG_S_MAX: u32 = 86_400;
 /// The most that a bus may carry: 10 TB a second.
 pub const BUS_MB_PER_S_MAX: u64 = 10_000_000;
 
-const ROOT_KEYS: [&str; 15] = [
+const ROOT_KEYS: [&str; 16] = [
     "description",
     "source",
     "hz",
@@ -51,6 +51,7 @@ const ROOT_KEYS: [&str; 15] = [
     "costs",
     "bus",
     "interrupts",
+    "speeds",
 ];
 const BUS_KEYS: [&str; 2] = ["caches", "mb_per_s"];
 const TOPOLOGY_KEYS: [&str; 5] =
@@ -141,6 +142,7 @@ fn machine_of(file: String, table: &Table) -> Result<Machine, ScenarioError> {
         bus: read_bus(&root, &costs)?,
         costs,
         interrupts: read_interrupts(&root, nr_cpus)?,
+        speeds: read_speed_steps(&root, nr_cpus)?,
         digest: String::new(),
     };
     check_ticks(&costs_node, &machine)?;

@@ -82,6 +82,7 @@ fn random_machine(seed: u64, rng: &mut Random) -> Machine {
         costs: random_costs(rng),
         bus: None,
         interrupts: Vec::new(),
+        speeds: Vec::new(),
         digest: String::new(),
     }
     .with_digest()

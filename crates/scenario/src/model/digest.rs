@@ -4,7 +4,7 @@
 //! when what it stands for changes. Descriptions and the names of files are left out; the names of
 //! tasks are kept, because a policy can read them (`comm`).
 
-use crate::model::machine::{Bus, Interrupts, Machine};
+use crate::model::machine::{Bus, Interrupts, Machine, SpeedStep};
 use crate::model::workload::{
     Amount, Cgroup, ChangeKind, CpuSet, Op, Quantiles, Repeat, TaskTemplate, Workload,
 };
@@ -75,6 +75,12 @@ fn encode_machine(out: &mut Encoder, machine: &Machine) {
         out.text("interrupts");
         out.number(*every_ns);
         out.number(*takes_ns);
+        out.numbers(cpus);
+    }
+    for SpeedStep { at_ns, cpus, permille } in &machine.speeds {
+        out.text("speed");
+        out.number(*at_ns);
+        out.number((*permille).into());
         out.numbers(cpus);
     }
 }

@@ -273,6 +273,17 @@ pub struct Interrupts {
     pub takes_ns: u64,
 }
 
+/// A change of speed: from a time on CPUs are faster or slower than they are by themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpeedStep {
+    /// When, counted from the start of the run.
+    pub at_ns: u64,
+    /// The CPUs, in increasing order.
+    pub cpus: Vec<u32>,
+    /// Their speed in thousandths of what [`Cpu::speed_permille`] and turbo say.
+    pub permille: u32,
+}
+
 /// A machine: CPUs, tick rate and costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
@@ -310,6 +321,8 @@ pub struct Machine {
     pub bus: Option<Bus>,
     /// What interrupts its CPUs beside ticks, timers and each other.
     pub interrupts: Vec<Interrupts>,
+    /// How the speed of its CPUs changes, in the order of time.
+    pub speeds: Vec<SpeedStep>,
     /// Digest of everything that can influence a run (not of names and descriptions).
     pub digest: String,
 }
@@ -370,6 +383,8 @@ impl Machine {
             .unzip();
         self.interrupts.iter_mut().for_each(|one| one.cpus = copies_of(&one.cpus, &originals_of));
         self.interrupts.retain(|one| !one.cpus.is_empty());
+        self.speeds.iter_mut().for_each(|step| step.cpus = copies_of(&step.cpus, &originals_of));
+        self.speeds.retain(|step| !step.cpus.is_empty());
         self.with_digest()
     }
 
