@@ -212,7 +212,7 @@ def test_a_latency_of_zero_is_drawn_at_one_nanosecond():
 
 
 def test_the_parts_of_a_bar_are_stacked_in_percent():
-    parts = [part for part in CPU_PARTS if part != "bus_wait"]
+    parts = [part for part in CPU_PARTS if part not in ("bus_wait", "interrupted")]
     shares = {"o1": dict(zip(parts, (0.5, 0.3, 0.1, 0.04, 0.06), strict=True))}
     figure = figures.cpu_split_figure({**shares, "cfs": shares["o1"]})
     assert figure.layout.barmode == "stack"
@@ -225,12 +225,13 @@ def test_the_parts_of_a_bar_are_stacked_in_percent():
     assert low > high  # the first policy on top
 
 
-def test_a_bar_tells_of_waits_for_a_bus_where_one_had_any():
-    shares = {"o1": {"work": 1}, "cfs": {"work": 0.9, "bus_wait": 0.1}}
+@pytest.mark.parametrize("part", ["bus_wait", "interrupted"])
+def test_a_bar_tells_of_what_few_machines_have_where_one_had_any(part):
+    shares = {"o1": {"work": 1}, "cfs": {"work": 0.9, part: 0.1}}
     figure = figures.cpu_split_figure(shares)
     assert {bar.name: list(bar.x) for bar in figure.data} == {
         "work": [100, pytest.approx(90)],
-        "bus wait": [0, pytest.approx(10)],
+        part.replace("_", " "): [0, pytest.approx(10)],
     }
 
 

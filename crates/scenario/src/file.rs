@@ -2,7 +2,9 @@
 
 mod cgroups;
 mod changes;
+mod disturbances;
 pub mod machine;
 mod program;
+mod sourced;
 pub mod workload;
 pub mod writing;

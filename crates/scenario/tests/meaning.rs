@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use scenario::machine::{Bus, Distance, Linux, Machine, Release};
+use scenario::machine::{Bus, Distance, Interrupts, Linux, Machine, Release, SpeedStep};
 use scenario::workload::{
     Amount, Cgroup, Change, ChangeKind, Channel, GroupFile, NO_DEADLINE_NS, Op, Quantiles, Repeat,
     Workload,
@@ -103,6 +103,60 @@ fn turbo_counts_only_where_there_is_one() {
     assert!(with("").turbo_permille.is_empty());
     assert_ne!(turbo("[1300]").digest, with("").digest);
     assert_ne!(turbo("[1300]").digest, turbo("[1300, 1200]").digest);
+}
+
+/// A machine of four cores of two threads with more at the end of its file.
+fn with_more(more: &str) -> Machine {
+    machine(|text| format!("{text}\n{more}"))
+}
+
+#[test]
+fn interrupts_come_to_the_cpus_that_are_named() {
+    let entry = |cpus: &str| {
+        format!(
+            "[[interrupts]]\nname = \"n\"\nsource = \"own\"\n{cpus}\n\
+             every = \"1.5ms\"\ntakes_ns = 7\n"
+        )
+    };
+    let cpus = |text: &str| with_more(&entry(text)).interrupts.remove(0).cpus;
+    let all: Vec<u32> = (0..8).collect();
+    for text in ["", "cpus = \"all\"", "cpus = \"0-7\"", "cpus = \"4 - 7, 0-3,2\""] {
+        assert_eq!(cpus(text), all, "{text}");
+    }
+    assert_eq!(cpus("cpus = [5, 2, 5]"), [2, 5]);
+    assert_eq!(cpus("cpus = \"6\""), [6]);
+    let both = with_more(&(entry("cpus = [1]") + &entry("")));
+    let [one, two] = &both.interrupts[..] else { panic!("{:?}", both.interrupts) };
+    assert_eq!((one.name.as_str(), one.every_ns, one.takes_ns), ("n", 1_500_000, 7));
+    assert_eq!((&one.cpus[..], &two.cpus), (&[1][..], &all));
+}
+
+#[test]
+fn speeds_change_in_the_order_of_time() {
+    let text = "speeds = [{ at = \"0s\", permille = 900 },\n\
+                { at = \"1s\", cpus = \"0-3\", permille = 500 },\n\
+                { at = \"1s\", cpus = [4], permille = 2000 }]\nhz = ";
+    let machine = machine(|all| all.replace("\nhz = ", &format!("\n{text}")));
+    let steps: Vec<(u64, usize, u32)> =
+        machine.speeds.iter().map(|step| (step.at_ns, step.cpus.len(), step.permille)).collect();
+    assert_eq!(steps, [(0, 8, 900), (1_000_000_000, 4, 500), (1_000_000_000, 1, 2000)]);
+}
+
+#[test]
+fn copies_of_cpus_are_disturbed_as_their_originals_are() {
+    let machine = with_more(
+        "[[interrupts]]\nname = \"n\"\nsource = \"own\"\ncpus = [1, 4]\nevery = \"1ms\"\n\
+         takes_ns = 7\n[[speeds]]\nat = \"1s\"\ncpus = [7]\npermille = 500\n",
+    );
+    let cpus = |nr_cpus| {
+        let Machine { interrupts, speeds, .. } = machine.clone().with_cpus(nr_cpus);
+        let of_first = interrupts.first().map(|one| one.cpus.clone());
+        (of_first.unwrap_or_default(), speeds.first().map(|step| step.cpus.clone()))
+    };
+    assert_eq!(cpus(8), (vec![1, 4], Some(vec![7])));
+    assert_eq!(cpus(2), (vec![1], None), "whom there is nobody left to disturb");
+    // The first threads of two sockets, then the second ones.
+    assert_eq!(cpus(16), (vec![1, 5, 8, 12], Some(vec![11, 15])));
 }
 
 #[test]
@@ -395,6 +449,10 @@ fn each_cost_and_each_number_of_a_machine_changes_the_digest() {
         change(&mut machine);
         machine.with_digest().digest
     };
+    let interrupts = |cpu, every_ns, takes_ns| {
+        let name = "n".to_string();
+        Interrupts { name, cpus: vec![cpu], every_ns, takes_ns }
+    };
     digests.extend([
         change(&|m| m.hz += 1),
         change(&|m| m.watchdog_ns += 1),
@@ -405,6 +463,15 @@ fn each_cost_and_each_number_of_a_machine_changes_the_digest() {
         change(&|m| m.linux = Linux::named("2.6.32")),
         change(&|m| m.sync_wakeups_by_policy = BTreeMap::from([("o1".to_string(), true)])),
         change(&|m| m.hz_by_policy = BTreeMap::from([("o1".to_string(), 100)])),
+        change(&|m| m.interrupts = vec![interrupts(0, 2_000, 7)]),
+        change(&|m| m.interrupts = vec![interrupts(1, 2_000, 7)]),
+        change(&|m| m.interrupts = vec![interrupts(0, 2_001, 7)]),
+        change(&|m| m.interrupts = vec![interrupts(0, 2_000, 8)]),
+        change(&|m| m.interrupts = vec![interrupts(0, 2_000, 7), interrupts(0, 2_000, 7)]),
+        change(&|m| m.speeds = vec![SpeedStep { at_ns: 5, cpus: vec![0], permille: 7 }]),
+        change(&|m| m.speeds = vec![SpeedStep { at_ns: 6, cpus: vec![0], permille: 7 }]),
+        change(&|m| m.speeds = vec![SpeedStep { at_ns: 5, cpus: vec![0, 1], permille: 7 }]),
+        change(&|m| m.speeds = vec![SpeedStep { at_ns: 5, cpus: vec![0], permille: 8 }]),
         change(&|m| m.cpus[3].core += 1),
         change(&|m| m.cpus[3].cache += 1),
         change(&|m| m.cpus[3].node += 1),

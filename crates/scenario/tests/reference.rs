@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use scenario::{load_machine, parse_workload, workload_parameters};
+use scenario::{load_machine, parse_machine, parse_workload, workload_parameters};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -65,6 +65,17 @@ fn the_example_workload_of_the_reference_loads() {
     let workload = parse_workload("example.toml", example, &BTreeMap::new())
         .unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(workload.initial.len(), 3);
+}
+
+#[test]
+fn the_example_of_interrupts_and_speeds_loads() {
+    let text = reference("machines.md");
+    let section = text.split("## Interrupts and speeds").nth(1).unwrap();
+    let example = section.split("```").nth(1).unwrap().strip_prefix("toml\n").unwrap();
+    let laptop = std::fs::read_to_string(root().join("machines/laptop.toml")).unwrap();
+    let machine = parse_machine("example.toml", &(laptop + "\n" + example));
+    let machine = machine.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((machine.interrupts.len(), machine.speeds.len()), (1, 2));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Goal: what is written as a file is read back as what it was. Method: random scenarios,
 //! shipped machines and workloads, there and back, compared by their digests.
 
-use scenario::machine::{Bus, Machine, PolicyCosts, Release};
+use scenario::machine::{Bus, Interrupts, Machine, PolicyCosts, Release, SpeedStep};
 use scenario::{
     load_machine, load_workload, machine_text, parse_machine, parse_workload, random_scenario,
     workload_text,
@@ -38,11 +38,19 @@ fn shipped_machines_come_back_as_they_were() {
         with_instructions.costs.policy =
             PolicyCosts { instruction_ps: 333, division_ps: 6_700, call_ps: 1 };
         let with_instructions = with_instructions.with_digest();
-        let with_release = machine.clone().with_release(Release::Linux6_12);
-        for machine in [machine, with_bus, with_instructions, with_release] {
+        let (name, cpus) = ("a \"device\"".to_owned(), vec![0]);
+        let device = Interrupts { name, cpus: cpus.clone(), every_ns: 1_500_000, takes_ns: 7 };
+        let steps = [(0, 500), (2_000_001, 2000)];
+        let steps =
+            steps.map(|(at_ns, permille)| SpeedStep { at_ns, cpus: cpus.clone(), permille });
+        let (interrupts, speeds) = (vec![device.clone(), device], steps.to_vec());
+        let disturbed = Machine { interrupts, speeds, ..machine.clone() }.with_digest();
+        let released = machine.clone().with_release(Release::Linux6_12);
+        for machine in [machine, with_bus, with_instructions, disturbed, released] {
             let text = machine_text(&machine, "own").expect("it is regular");
             let read = parse_machine("copy.toml", &text).expect("it is sound");
             assert_eq!(read.digest, machine.digest, "{}", machine.name);
+            assert_eq!((read.interrupts, read.speeds), (machine.interrupts, machine.speeds));
         }
     }
 }

@@ -4,6 +4,7 @@
 //! the modules that are named for what they do.
 
 use crate::abi;
+use crate::background::Background;
 use crate::buses::{Buses, Fetch};
 use crate::cpu::Spent;
 use crate::cpus::Cpus;
@@ -32,6 +33,8 @@ pub struct Core<'a> {
     pub cpus: Cpus<'a>,
     /// What they share on the way to memory.
     pub buses: Buses,
+    /// What interrupts them beside what tasks do.
+    pub background: Background,
     /// Tasks, and where they are.
     pub tasks: Tasks,
     /// Groups of tasks.

@@ -39,10 +39,12 @@ pub enum Spent {
     BusWait = 13,
     /// The policy's own instructions, where they take time.
     Instructions = 14,
+    /// Interrupts of the background.
+    Interrupted = 15,
 }
 
 /// Kinds of [`Spent`].
-pub const SPENT_KINDS: usize = 15;
+pub const SPENT_KINDS: usize = 16;
 
 /// What a CPU does between events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

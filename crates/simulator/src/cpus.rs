@@ -18,6 +18,8 @@ pub struct Cpus<'a> {
     siblings: Vec<Vec<u32>>,
     /// How fast few busy cores of a cache compute, if they compute faster than many.
     turbo: Option<Turbo>,
+    /// Speed of each CPU in thousandths of its own since the last change; none before the first.
+    steps_permille: Vec<u32>,
     /// The one that [`Cpus::any_online`] chose last.
     distributed: usize,
 }
@@ -48,6 +50,7 @@ impl<'a> Cpus<'a> {
             distances: distances(machine),
             siblings: others(machine, |cpu| cpu.core),
             turbo: Turbo::new(machine),
+            steps_permille: Vec::new(),
             distributed: 0,
         }
     }
@@ -145,11 +148,20 @@ impl<'a> Cpus<'a> {
         Some(found)
     }
 
+    /// From now on a CPU has so many thousandths of its own speed.
+    pub fn set_step(&mut self, cpu: usize, permille: u32) {
+        self.steps_permille.resize(self.cpus.len(), 1000);
+        self.steps_permille[cpu] = permille;
+    }
+
     /// How fast a CPU computes: slower where another one of its core has a task, and with turbo
     /// where more cores of its cache have.
     pub fn speed_of(&self, cpu: usize) -> u64 {
         let turbo = self.turbo.as_ref().map_or(1000, |turbo| turbo.permille(cpu));
-        let alone = u64::from(self.machine.cpus[cpu].speed_permille) * turbo / 1000;
+        let mut alone = u64::from(self.machine.cpus[cpu].speed_permille) * turbo / 1000;
+        if let Some(&step_permille) = self.steps_permille.get(cpu) {
+            alone = (alone * u64::from(step_permille) / 1000).max(1);
+        }
         if self.siblings[cpu].iter().any(|&sibling| self.is_busy(sibling)) {
             (alone * self.costs.smt_percent / 100).max(1)
         } else {

@@ -125,6 +125,10 @@ impl Kernel<'_> {
             self.core.time.add_timer(change.at_ns, Timer::Change(number as u32));
         }
         self.core.time.add_timer(self.watchdog_timeout_ns() / 2, Timer::Watchdog);
+        self.core.begin_background();
+        for (number, step) in (0..).zip(&self.core.cpus.machine().speeds) {
+            self.core.time.add_timer(step.at_ns, Timer::Speed(number));
+        }
     }
 
     // ---- events -----------------------------------------------------------------------------
@@ -192,10 +196,19 @@ impl Kernel<'_> {
     /// A timer comes; whether the CPU that it interrupts goes on with its task.
     fn timer_event(&mut self) -> bool {
         let Some((when, timer)) = self.core.time.take_timer() else { return false };
-        if timer == Timer::Watchdog {
-            self.core.recorder.event();
-            self.watchdog(when.at_ns);
-            return false;
+        match timer {
+            Timer::Watchdog => {
+                self.core.recorder.event();
+                self.watchdog(when.at_ns);
+                return false;
+            }
+            Timer::Speed(number) => {
+                self.core.recorder.event();
+                self.core.change_speeds(number, when.at_ns);
+                return false;
+            }
+            Timer::Background(source) => self.core.await_background(source, when.at_ns),
+            _ => {}
         }
         let Some(cpu) = self.cpu_of(timer) else { return false };
         let state = &mut self.core.cpus[cpu];
@@ -211,7 +224,7 @@ impl Kernel<'_> {
         self.core.enter(cpu, when.at_ns);
         self.core.charge_wake_from_idle();
         self.expire(timer);
-        if !timer.is_start() {
+        if !timer.is_separate() {
             self.expire_due();
         }
         self.leave(when.at_ns)
@@ -226,7 +239,7 @@ impl Kernel<'_> {
             let mut any = false;
             while let Some((when, timer)) = self.core.time.peek_timer()
                 && when < round
-                && !timer.is_start()
+                && !timer.is_separate()
                 && self.cpu_of(timer) == Some(self.core.here())
             {
                 self.core.time.take_timer();
@@ -247,9 +260,9 @@ impl Kernel<'_> {
         self.core.charge_wake_from_idle();
         let first = self.core.cpus[cpu].late_timers.pop_front().expect("there is a late timer");
         self.expire(first);
-        while !first.is_start()
+        while !first.is_separate()
             && let Some(&timer) = self.core.cpus[cpu].late_timers.front()
-            && !timer.is_start()
+            && !timer.is_separate()
         {
             self.core.cpus[cpu].late_timers.pop_front();
             self.expire(timer);
@@ -259,7 +272,7 @@ impl Kernel<'_> {
             false => self.core.time.turn(self.core.now_ns()),
         };
         self.core.cpus[cpu].set_when(Await::LateTimers, next);
-        if !first.is_start() && self.core.cpus[cpu].late_timers.is_empty() {
+        if !first.is_separate() && self.core.cpus[cpu].late_timers.is_empty() {
             self.expire_due();
         }
     }
@@ -272,6 +285,7 @@ impl Kernel<'_> {
                     return; // It was cancelled or set anew while it was late.
                 }
             }
+            Timer::Background(source) => return self.core.take_background(source),
             _ => self.core.time.expired(timer),
         }
         self.core.charge(Spent::Kernel, self.core.cpus.costs().timer_ns);
@@ -288,7 +302,9 @@ impl Kernel<'_> {
             Timer::Change(number) => self.make_change(number),
             Timer::Affinity(task, number) => self.change_affinity_of(task, number),
             Timer::Move(task, number) => self.core.finish_move_of_number(task, number),
-            Timer::Watchdog => unreachable!("the watchdog belongs to no CPU"),
+            Timer::Watchdog | Timer::Speed(_) | Timer::Background(_) => {
+                unreachable!("{timer:?} is no timer of a CPU's")
+            }
         }
     }
 

@@ -15,6 +15,7 @@ use crate::flags;
 use crate::observation::Event;
 use crate::place::{Place, TaskId};
 use crate::releases;
+use crate::timer::Timer;
 
 impl Core<'_> {
     /// Takes the active CPU down instead of picking a task for it.
@@ -88,12 +89,13 @@ impl Core<'_> {
         }
     }
 
-    /// Timers that the active CPU did not come to go to the one that takes over.
+    /// Timers that the active CPU did not come to go to the one that takes over. What only
+    /// interrupts is nobody's.
     fn hand_over_timers(&mut self) {
         let cpu = self.here();
         let late = std::mem::take(&mut self.cpus[cpu].late_timers);
         self.cpus[cpu].set_when(Await::LateTimers, When::NEVER);
-        for timer in late {
+        for timer in late.into_iter().filter(|timer| !matches!(timer, Timer::Background(_))) {
             self.time.hand_over(self.now_ns(), timer);
         }
     }

@@ -3,6 +3,7 @@
 
 use crate::Options;
 use crate::agenda::{NEVER_NS, When};
+use crate::background::Background;
 use crate::buses::Buses;
 use crate::choices::Choices;
 use crate::core::Core;
@@ -69,6 +70,7 @@ impl<'a> Kernel<'a> {
             queues: Queues::new(&mut visible, nr_cpus, cpus.nr_nodes()),
             cpus,
             buses: Buses::new(machine),
+            background: Background::new(machine, options.seed),
             groups: Groups::new(&mut visible, workload),
             idle: Idle::new(&machine.cpus, &mut visible),
             picking: Picking::default(),

@@ -56,7 +56,11 @@ impl Kernel<'_> {
     /// The CPU that a timer interrupts; none if it interrupts nobody, or not any more.
     pub fn cpu_of(&self, timer: Timer) -> Option<usize> {
         let cpu = match timer {
-            Timer::Watchdog => return None,
+            Timer::Watchdog | Timer::Speed(_) => return None,
+            Timer::Background(source) => {
+                let cpu = self.core.background.cpu(source);
+                return self.core.cpus[cpu].is_online.then_some(cpu);
+            }
             Timer::Change(number) => return Some(self.cpu_of_change(number)),
             Timer::Policy(index, generation) => {
                 self.core.policy.maps.expiry_cpu(index, generation)?

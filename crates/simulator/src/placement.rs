@@ -1,4 +1,4 @@
-//! Where a task goes: the kernel's own choice of a CPU, and how fast CPUs of one core compute.
+//! Where a task goes: the kernel's own choice of a CPU, and how fast CPUs compute.
 
 use crate::abi::{CpuMask, OwnMask};
 use crate::core::Core;
@@ -142,7 +142,7 @@ impl Core<'_> {
         cpus.iter().map(|&cpu| cpu as usize).filter(|&cpu| cpu < self.cpus.len()).collect()
     }
 
-    // ---- CPUs whose speed depends on each other ----------------------------------------------
+    // ---- CPUs whose speed changes ------------------------------------------------------------
 
     /// Recomputes how fast `cpu` and those compute whose speed depends on it, after it became busy
     /// or idle.
@@ -160,15 +160,28 @@ impl Core<'_> {
         let mut places = 0..;
         while let Some(mate) = places.next().and_then(|place| self.cpus.mate(cpu, place, in_cache))
         {
-            if mate == cpu {
-                continue;
+            if mate != cpu {
+                self.refresh_speed(mate, now_ns);
             }
-            self.progress_to(mate, now_ns);
-            self.cpus[mate].speed_permille = self.cpus.speed_of(mate);
-            if self.cpus[mate].activity == Activity::Work {
-                self.plan_end_of_work(mate);
-                self.publish(mate);
-            }
+        }
+    }
+
+    /// The machine's CPUs have the speeds of this number from `at_ns` on.
+    pub fn change_speeds(&mut self, number: u32, at_ns: u64) {
+        let step = &self.cpus.machine().speeds[number as usize];
+        for cpu in step.cpus.iter().map(|&cpu| cpu as usize) {
+            self.cpus.set_step(cpu, step.permille);
+            self.refresh_speed(cpu, at_ns);
+        }
+    }
+
+    /// Recomputes how fast `cpu`, not the active one, computes from `at_ns` on.
+    fn refresh_speed(&mut self, cpu: usize, at_ns: u64) {
+        self.progress_to(cpu, at_ns);
+        self.cpus[cpu].speed_permille = self.cpus.speed_of(cpu);
+        if self.cpus[cpu].activity == Activity::Work {
+            self.plan_end_of_work(cpu);
+            self.publish(cpu);
         }
     }
 

@@ -75,6 +75,7 @@ pub struct Recorder {
     ticks: u64,
     /// Between CPUs.
     interrupts: u64,
+    background_interrupts: u64,
     /// Messages received since the mark.
     messages: u64,
     marked_at_ns: Option<u64>,
@@ -120,6 +121,7 @@ impl Recorder {
             wakeups: 0,
             ticks: 0,
             interrupts: 0,
+            background_interrupts: 0,
             messages: 0,
             marked_at_ns: None,
             tare_began_ns: None,
@@ -161,6 +163,11 @@ impl Recorder {
     /// A CPU was sent an interrupt.
     pub fn interrupt(&mut self) {
         self.interrupts += 1;
+    }
+
+    /// A CPU takes an interrupt of the background.
+    pub fn background_interrupt(&mut self) {
+        self.background_interrupts += 1;
     }
 
     /// A task runs on another CPU than before.

@@ -19,13 +19,18 @@ pub enum Timer {
     Affinity(TaskId, u32),
     /// The move of this number to another group reaches a task which was running on another CPU.
     Move(TaskId, u32),
+    /// This source of `Background` interrupts its CPU.
+    Background(u32),
+    /// `Machine::speeds` of this number holds from now on.
+    Speed(u32),
 }
 
 impl Timer {
-    /// Whether it begins a task. That is no timer of the kernel's: somebody forks one task after
-    /// the other, and the CPU may pick in between.
-    pub fn is_start(self) -> bool {
-        matches!(self, Timer::Start(_))
+    /// Whether it is an event of its own, while timers of the kernel's that are due belong to one
+    /// interrupt. Somebody forks one task after the other, and the CPU may pick in between; an
+    /// interrupt of the background is another one.
+    pub fn is_separate(self) -> bool {
+        matches!(self, Timer::Start(_) | Timer::Background(_))
     }
 
     /// Whether a task begins or wakes up by it.

@@ -1,5 +1,6 @@
 //! The simulator's tests, in one program: thirty would be linked one by one.
 
+mod background;
 mod baselines;
 mod bfs;
 mod broken_policies;

@@ -111,6 +111,8 @@ def _metrics(result: Mapping) -> Iterator[tuple[str, str]]:
     if result.get("restarts"):
         yield "restarts", f"{result['restarts']}: it does not hear of CPUs that come and go"
     yield "migrations", f"{_count(result['migrations'])}; wake-ups {_count(result['wakeups'])}"
+    if result.get("background_interrupts"):
+        yield "interrupts", f"{_count(result['background_interrupts'])} of the background"
     if result["status"] != "failed":
         yield from _waits_and_shares(result)
     if result["events"] is not None:

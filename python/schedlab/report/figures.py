@@ -47,7 +47,8 @@ _RATIO_TICKS = (0.15, 0.2, 0.25, 0.33, 0.4, 0.5, 0.6, 0.8, 1, 1.25, 1.5, 2, 2.5,
 
 _PART_FILL = {
     "work": ("#2f5d8a", ""), "kernel": ("#9dbbd8", ""), "scheduler": ("#c8642b", "/"),
-    "lock_wait": ("#f0c39b", "x"), "bus_wait": ("#b9a3cc", "."), "idle": ("#eceff3", ""),
+    "lock_wait": ("#f0c39b", "x"), "bus_wait": ("#b9a3cc", "."), "interrupted": ("#7fa88b", "-"),
+    "idle": ("#eceff3", ""),
 }  # fmt: skip
 CPU_PARTS = tuple(_PART_FILL)
 

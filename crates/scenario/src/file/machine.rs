@@ -3,6 +3,8 @@
 //! A number without a source is a guess that nobody can check, so every cost must say where it
 //! comes from (`source = "assumed: why"` if from nowhere).
 
+use crate::file::disturbances::{read_interrupts, read_speed_steps};
+use crate::file::sourced::sourced;
 use crate::model::error::ScenarioError;
 use crate::model::machine::{
     Bus, CPUS_MAX, Costs, Cpu, DISTANCES, Distance, Linux, Machine, PolicyCosts, Release,
@@ -36,7 +38,7 @@ pub const WATCHDOG_S_MAX: u32 = 86_400;
 /// The most that a bus may carry: 10 TB a second.
 pub const BUS_MB_PER_S_MAX: u64 = 10_000_000;
 
-const ROOT_KEYS: [&str; 14] = [
+const ROOT_KEYS: [&str; 16] = [
     "description",
     "source",
     "hz",
@@ -51,6 +53,8 @@ const ROOT_KEYS: [&str; 14] = [
     "turbo_permille",
     "costs",
     "bus",
+    "interrupts",
+    "speeds",
 ];
 const BUS_KEYS: [&str; 2] = ["caches", "mb_per_s"];
 const TOPOLOGY_KEYS: [&str; 5] =
@@ -116,6 +120,7 @@ fn machine_of(file: String, table: &Table) -> Result<Machine, ScenarioError> {
     read_speeds(&root, &mut cpus)?;
     let costs_node = root.need("costs", "add a [costs] section")?;
     let costs = read_costs(&costs_node)?;
+    let nr_cpus = cpus.len();
     let linux = root.get("linux")?.map(|version| read_linux(&version)).transpose()?;
     let machine = Machine {
         name: stem(&document.file),
@@ -142,6 +147,8 @@ fn machine_of(file: String, table: &Table) -> Result<Machine, ScenarioError> {
         turbo_permille: read_turbo(&root)?,
         bus: read_bus(&root, &costs)?,
         costs,
+        interrupts: read_interrupts(&root, nr_cpus)?,
+        speeds: read_speed_steps(&root, nr_cpus)?,
         digest: String::new(),
     };
     check_ticks(&costs_node, &machine)?;
@@ -356,23 +363,6 @@ fn check_bus(capacity: &Node, mb_per_s: u64, costs: &Costs) -> Result<(), Scenar
         }
     }
     Ok(())
-}
-
-const SOURCE_HINT: &str = "say where the number comes from, or \"assumed: <reason>\"";
-
-/// The value of the cost `key`, once its source has been seen.
-fn sourced<'a>(costs: &TableNode<'a>, key: &str) -> Result<Node<'a>, ScenarioError> {
-    let form = format!("write {key} = {{ value = ..., source = \"...\" }}");
-    let cost = costs.need(key, &form)?;
-    if !cost.value().is_table() {
-        return Err(cost.bad("a number needs its source", form));
-    }
-    let cost = cost.table(&["value", "source"])?;
-    let source = cost.need("source", SOURCE_HINT)?;
-    if source.text()?.trim().trim_end_matches(':') == "assumed" {
-        return Err(source.bad("an assumption without its reason", SOURCE_HINT));
-    }
-    cost.need("value", &form)
 }
 
 fn read_distances(node: &Node) -> Result<[u64; DISTANCES], ScenarioError> {

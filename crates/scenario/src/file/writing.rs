@@ -5,6 +5,7 @@
 
 use crate::file::cgroups::{place_text, write_cgroups};
 use crate::file::changes::write_changes;
+use crate::file::disturbances::write_disturbances;
 use crate::model::check::TASK_NAME_BYTES_MAX;
 use crate::model::duration::duration;
 use crate::model::machine::{Costs, Cpu, DISTANCES, Machine, PolicyCosts};
@@ -137,6 +138,7 @@ pub fn machine_text(machine: &Machine, source: &str) -> Result<String, Irregular
         write("\n[bus]\ncaches", &bus.caches.to_string());
         write("mb_per_s", &bus.mb_per_s.to_string());
     }
+    write_disturbances(&mut text, machine, &source);
     Ok(text)
 }
 

@@ -83,6 +83,8 @@ fn random_machine(seed: u64, rng: &mut Random) -> Machine {
         turbo_permille: Vec::new(),
         costs: random_costs(rng),
         bus: None,
+        interrupts: Vec::new(),
+        speeds: Vec::new(),
         digest: String::new(),
     }
     .with_digest()

@@ -4,7 +4,7 @@
 //! when what it stands for changes. Descriptions and the names of files are left out; the names of
 //! tasks are kept, because a policy can read them (`comm`).
 
-use crate::model::machine::{Bus, Machine, PolicyCosts};
+use crate::model::machine::{Bus, Interrupts, Machine, PolicyCosts, SpeedStep};
 use crate::model::workload::{
     Amount, Cgroup, ChangeKind, CpuSet, Op, Quantiles, Repeat, TaskTemplate, Workload,
 };
@@ -75,6 +75,18 @@ fn encode_machine(out: &mut Encoder, machine: &Machine) {
         out.text("bus");
         out.number(caches.into());
         out.number(mb_per_s);
+    }
+    for Interrupts { name: _, cpus, every_ns, takes_ns } in &machine.interrupts {
+        out.text("interrupts");
+        out.number(*every_ns);
+        out.number(*takes_ns);
+        out.numbers(cpus);
+    }
+    for SpeedStep { at_ns, cpus, permille } in &machine.speeds {
+        out.text("speed");
+        out.number(*at_ns);
+        out.number((*permille).into());
+        out.numbers(cpus);
     }
 }
 
@@ -150,9 +162,7 @@ fn encode_cpus(out: &mut Encoder, cpus: &CpuSet) {
     match cpus {
         None => out.tag(0),
         Some(cpus) => {
-            out.tag(1);
-            out.number(cpus.len() as u64);
-            cpus.iter().for_each(|&cpu| out.number(cpu.into()));
+            out.tagged(1).numbers(cpus);
         }
     }
 }
@@ -252,6 +262,11 @@ impl Encoder {
 
     fn number(&mut self, number: u64) {
         self.0.update(number.to_le_bytes());
+    }
+
+    fn numbers(&mut self, numbers: &[u32]) {
+        self.number(numbers.len() as u64);
+        numbers.iter().for_each(|&number| self.number(number.into()));
     }
 
     fn signed(&mut self, number: i8) {

@@ -283,6 +283,30 @@ pub struct Bus {
     pub mb_per_s: u64,
 }
 
+/// Interrupts that CPUs take beside what tasks do, such as those of a network card.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interrupts {
+    /// What they are of, for a person.
+    pub name: String,
+    /// The CPUs that take them, in increasing order, each with times of its own.
+    pub cpus: Vec<u32>,
+    /// The mean time from one to the next on each of these CPUs; exponentially distributed.
+    pub every_ns: u64,
+    /// How long a CPU is busy with one.
+    pub takes_ns: u64,
+}
+
+/// A change of speed: from a time on CPUs are faster or slower than they are by themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpeedStep {
+    /// When, counted from the start of the run.
+    pub at_ns: u64,
+    /// The CPUs, in increasing order.
+    pub cpus: Vec<u32>,
+    /// Their speed in thousandths of what [`Cpu::speed_permille`] and turbo say.
+    pub permille: u32,
+}
+
 /// A machine: CPUs, tick rate and costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
@@ -318,6 +342,10 @@ pub struct Machine {
     pub costs: Costs,
     /// What CPUs share on the way to memory; without it nobody ever waits for memory.
     pub bus: Option<Bus>,
+    /// What interrupts its CPUs beside ticks, timers and each other.
+    pub interrupts: Vec<Interrupts>,
+    /// How the speed of its CPUs changes, in the order of time.
+    pub speeds: Vec<SpeedStep>,
     /// Digest of everything that can influence a run (not of names and descriptions).
     pub digest: String,
 }
@@ -346,7 +374,8 @@ impl Machine {
 
     /// The same machine with so many CPUs: the first ones, as a kernel has that is booted with
     /// `maxcpus`, after as many more sockets like its own as that takes. Those are nodes of their
-    /// own where the machine has several nodes. Its digest is brought up to date.
+    /// own where the machine has several nodes. What is said of a CPU holds for its copies, too.
+    /// The machine's digest is brought up to date.
     ///
     /// # Panics
     /// If it would have no CPU, or more than [`CPUS_MAX`].
@@ -365,12 +394,20 @@ impl Machine {
             ..*cpu
         };
         // As CPUs are numbered in a file: the first thread of every core, then the second ones.
-        let threads = self.cpus.chunks(cores as usize);
-        self.cpus = threads
+        let originals: Vec<(u32, Cpu)> = (0..).zip(self.cpus.iter().copied()).collect();
+        let threads = originals.chunks(cores as usize);
+        let originals_of: Vec<u32>;
+        (originals_of, self.cpus) = threads
             .flat_map(|thread| (0..copies).map(move |number| (thread, number)))
-            .flat_map(|(thread, number)| thread.iter().map(move |cpu| copy(cpu, number)))
+            .flat_map(|(thread, number)| {
+                thread.iter().map(move |(original, cpu)| (*original, copy(cpu, number)))
+            })
             .take(nr_cpus)
-            .collect();
+            .unzip();
+        self.interrupts.iter_mut().for_each(|one| one.cpus = copies_of(&one.cpus, &originals_of));
+        self.interrupts.retain(|one| !one.cpus.is_empty());
+        self.speeds.iter_mut().for_each(|step| step.cpus = copies_of(&step.cpus, &originals_of));
+        self.speeds.retain(|step| !step.cpus.is_empty());
         self.with_digest()
     }
 
@@ -401,4 +438,10 @@ impl Machine {
             Distance::Remote
         }
     }
+}
+
+/// The numbers of all CPUs whose original is one of `cpus`.
+fn copies_of(cpus: &[u32], originals: &[u32]) -> Vec<u32> {
+    let numbered = (0..).zip(originals);
+    numbered.filter(|(_, original)| cpus.contains(original)).map(|(cpu, _)| cpu).collect()
 }

@@ -51,6 +51,9 @@ pub struct CpuTime {
     /// Waiting for a bus, if the machine has one.
     #[serde(skip_serializing_if = "is_zero")]
     pub bus_wait: u64,
+    /// Interrupts of the background, if the machine has them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub interrupted: u64,
 }
 
 /// Whether there is nothing to say of a number that most runs lack.
@@ -114,13 +117,15 @@ impl CpuTime {
             idle: spent(Spent::Idle),
             offline: spent(Spent::Offline),
             bus_wait: spent(Spent::BusWait),
+            interrupted: spent(Spent::Interrupted),
         }
     }
 
     /// All of it.
     pub fn total(&self) -> u64 {
         let waits = self.lock_wait + self.bus_wait;
-        self.work + self.kernel + self.scheduler + waits + self.idle + self.offline
+        let lost = waits + self.interrupted + self.offline;
+        self.work + self.kernel + self.scheduler + lost + self.idle
     }
 }
 
@@ -196,6 +201,9 @@ pub struct RunResult {
     pub ticks: u64,
     /// Interrupts between CPUs.
     pub interrupts: u64,
+    /// Interrupts of the background, if the machine has them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub background_interrupts: u64,
     /// Times that the kernel ended the policy because a CPU came or went, which it does to one
     /// without `cpu_online` or `cpu_offline`, and that the policy was loaded again.
     #[serde(skip_serializing_if = "is_zero")]
@@ -316,6 +324,7 @@ pub fn summarize(
         wakeups: recorder.wakeups,
         ticks: recorder.ticks,
         interrupts: recorder.interrupts,
+        background_interrupts: recorder.background_interrupts,
         restarts: ending.nr_restarts,
         cpu_time_ns: CpuTime::of(&spent, &overhead),
         overhead_ns: overhead,
