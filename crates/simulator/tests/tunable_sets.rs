@@ -17,8 +17,8 @@ fn changed(policy: &str, rule: (&str, i64), nr_cpus: usize, all: &Workload) -> R
 
 // ---- every set of every policy ------------------------------------------------------------------
 
-/// What policies/README.md says of the values in the C files, which tests here use without sets. That
-/// idle CPUs wait is a fault of 2.6.31, which nobody wants who builds on its other rules.
+/// What policies/README.md says of the values in the C files, which tests here use without sets.
+/// That idle CPUs wait is a fault of 2.6.31, which nobody wants who builds on its other rules.
 #[test]
 fn the_values_in_a_c_file_are_those_of_one_set() {
     for (name, of) in [
