@@ -153,14 +153,18 @@ def test_the_reference_names_every_key_of_a_result(tmp_path):
     page = (ROOT / "docs" / "reference" / "result.md").read_text()
     named = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`[^|]*)\|", page, re.MULTILINE)))
     # `cfs_gavl` is loaded again when a CPU goes, and only then is there something to say of it.
-    # Only few machines say what interrupts them.
+    # Only few machines say what interrupts them, and what a policy's instructions take.
     went = shlex.quote(str(ROOT / "workloads/check/hotplug.toml"))
     network = '[[interrupts]]\nname = "network"\nsource = "own"\nevery = "1ms"\ntakes_ns = 5\n'
     laptop = (ROOT / "machines/laptop.toml").read_text()
-    (tmp_path / "busy.toml").write_text(laptop + network)
+    costs = '[costs.instruction_ps]\nvalue = 300\nsource = "own"\n'
+    (tmp_path / "busy.toml").write_text(laptop + costs + network)
     command = f"schedlab run cfs_gavl --workload {went} --machine busy.toml --timeline --profile"
     command += " --watch tick_ns --dump-at end --json"
-    assert sorted(named) == sorted(json.loads(printed(command, tmp_path))["result"])
+    keys = set(json.loads(printed(command, tmp_path))["result"])
+    command = "schedlab run fifo --workload lat_ctx --with less_pipes=true --machine laptop --json"
+    keys |= set(json.loads(printed(command, tmp_path))["result"])
+    assert sorted(named) == sorted(keys)
     command = "schedlab run fifo --workload ping_pong --machine laptop --timeline --json"
     always = json.loads(printed(command, tmp_path))["result"]
     only_some = {"restarts", "background_interrupts", "profile", "watched", "dumps"}
