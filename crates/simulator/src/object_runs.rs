@@ -252,10 +252,10 @@ impl Core<'_> {
 
     /// The name of the field of some task that is at an address.
     fn field_of_task(&self, address: u64) -> Option<String> {
-        let rows = self.visible.width().tasks();
-        let offset = address.checked_sub(rows.begin)?;
-        let is_task = offset / rows.bytes <= self.visible.width().tasks_max() as u64;
         let (width, takes_cids) = (self.visible.width(), self.policy.takes_cids());
+        let rows = width.tasks();
+        let offset = address.checked_sub(rows.begin)?;
+        let is_task = offset / rows.bytes <= width.tasks_max() as u64;
         let kind = WorldKind { width, takes_cids, ..WorldKind::default() };
         let of_all = &world(kind, None).structures;
         of_all.field_at("task_struct", (offset % rows.bytes) as u32).filter(|_| is_task)
