@@ -28,7 +28,7 @@ SMALLER = {
     "study_2012_make": (["--machine", "e5200", "--repeat", "1"], 2),
     "study_2012_compress": (["--machine", "x3360", "--repeat", "1"], 2),
     "study_2012_video": (["--machine", "atom-330", "--repeat", "1"], 2),
-    "hackbench_2003": (["--vary", "groups=50", "--machine", "osdl-1", "--repeat", "1"], 2),
+    "hackbench_2003": (["--vary", "groups=50", "--machine", "stp1", "--repeat", "1"], 2),
     "scale_cpus": (["--vary", "cpus=2", "--repeat", "1"], 7),
     "scale_tasks": (["--vary", "pairs=5", "--repeat", "1"], 7),
     "demo": (["--vary", "groups=5", "--machine", "osdl-2", "--repeat", "1"], 4),
@@ -90,7 +90,7 @@ def test_every_cell_of_a_published_study_has_a_published_time(name):
 def test_hackbench_times_are_those_of_the_table_by_cpus_kernel_and_groups():
     policies = {"2.4.18": "linux_2_4", "2.6.0-test9": "o1@2.6.0"}
     expected = {
-        (policies[row["kernel"]], f"osdl-{row['n_cpus']}", int(row["groups"])): int(
+        (policies[row["kernel"]], f"stp{row['n_cpus']}", int(row["groups"])): int(
             Decimal(row["elapsed_s"]) * 10**9
         )
         for row in table("seed002_hackbench_times.csv")
@@ -98,7 +98,7 @@ def test_hackbench_times_are_those_of_the_table_by_cpus_kernel_and_groups():
     assert len(expected) == 2 * 4 * 4
     assert published("hackbench_2003") == expected
     for cpus in (1, 2, 4, 8):
-        assert catalogue.load_machine(ROOT / f"machines/osdl-{cpus}.toml").nr_cpus == cpus
+        assert catalogue.load_machine(ROOT / f"machines/stp{cpus}.toml").nr_cpus == cpus
 
 
 def test_counter_times_are_those_of_the_table_by_kernel_and_processes():
@@ -325,7 +325,7 @@ def test_requests_of_a_workload_that_goes_on_are_shown(command):
 
 
 def test_published_times_are_left_out_of_another_workload(command):
-    smaller = ("--vary", "groups=50", "--machine", "osdl-1", "--repeat", "1")
+    smaller = ("--vary", "groups=50", "--machine", "stp1", "--repeat", "1")
     done = compare(command, "hackbench_2003", *smaller, "--with", "loops=1")
     assert "note: published times are left out" in done.stderr
     assert "what others measured" not in done.stdout

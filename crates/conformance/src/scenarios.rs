@@ -138,6 +138,7 @@ impl Scope {
         machine.description = "a machine on which no kernel operation takes time".to_owned();
         machine.hz = 100;
         machine.costs = no_costs(&machine.costs);
+        machine.costs_by_policy.clear();
         Scenario { machine: machine.with_digest(), workload: workload(self.name, self.text) }
     }
 }
@@ -171,6 +172,7 @@ pub fn no_costs(costs: &Costs) -> Costs {
         syscall_ns: 0,
         message_ns: 0,
         copy_ns_per_kib: 0,
+        cold_write_ns_per_kib: 0,
         wakeup_ns: 0,
         ipi_send_ns: 0,
         ipi_ns: 0,

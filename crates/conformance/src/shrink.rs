@@ -212,6 +212,7 @@ fn machines(scenario: &Scenario) -> Vec<Scenario> {
     let mut found: Vec<Scenario> = (1..=nr_cpus).map(flat).collect();
     let mut costless = scenario.clone();
     costless.machine.costs = no_costs(&scenario.machine.costs);
+    costless.machine.costs_by_policy.clear();
     let mut plain = scenario.clone();
     plain.machine.hz = 1000;
     plain.machine.sync_wakeups = false;

@@ -2,6 +2,7 @@
 
 mod cgroups;
 mod changes;
+pub mod costs;
 mod disturbances;
 pub mod machine;
 mod program;

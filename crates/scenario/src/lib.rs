@@ -8,7 +8,8 @@ mod made;
 mod model;
 mod reading;
 
-pub use file::machine::{COST_NS_MAX, HZ_MAX, load_machine, parse_machine};
+pub use file::costs::COST_NS_MAX;
+pub use file::machine::{HZ_MAX, load_machine, parse_machine};
 pub use file::workload::{load_workload, parse_workload, workload_parameters};
 pub use file::writing::{Irregular, machine_text, workload_text};
 pub use made::counter::Counter;

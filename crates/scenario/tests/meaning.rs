@@ -167,6 +167,21 @@ fn a_policy_may_have_its_own_tick_rate() {
 }
 
 #[test]
+fn a_policy_may_have_its_own_costs() {
+    let old = "[costs_by_policy.old]\nsyscall_ns = { value = 77, source = \"own\" }\n\
+               cold_write_ns_per_kib = { value = 5, source = \"own\" }\n[topology]";
+    let machine = machine(|text| text.replace("[topology]", old));
+    let (usual, costs) = (machine.costs_for("new"), machine.costs_for("old"));
+    assert_eq!((costs.syscall_ns, costs.cold_write_ns_per_kib), (77, 5));
+    assert_eq!((usual, usual.cold_write_ns_per_kib), (&machine.costs, 0));
+    assert_eq!((costs.wakeup_ns, costs.cache_kib), (usual.wakeup_ns, usual.cache_kib));
+    assert_eq!(machine.policies().collect::<Vec<_>>(), ["linux_2_4", "o1", "old"]);
+    let text = scenario::machine_text(&machine, "written").unwrap();
+    let again = scenario::parse_machine("m.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((again.costs_by_policy, again.digest), (machine.costs_by_policy, machine.digest));
+}
+
+#[test]
 fn the_watchdog_waits_as_long_as_the_kernels_unless_the_machine_says_otherwise() {
     assert_eq!(machine(str::to_string).watchdog_ns, 30_000_000_000);
     let patient = machine(|text| text.replace("\nhz = ", "\nwatchdog_s = 60\nhz = "));
@@ -463,6 +478,8 @@ fn each_cost_and_each_number_of_a_machine_changes_the_digest() {
         change(&|m| m.linux = Linux::named("2.6.32")),
         change(&|m| m.sync_wakeups_by_policy = BTreeMap::from([("o1".to_string(), true)])),
         change(&|m| m.hz_by_policy = BTreeMap::from([("o1".to_string(), 100)])),
+        change(&|m| m.costs.cold_write_ns_per_kib = 1),
+        change(&|m| m.costs_by_policy = BTreeMap::from([("o1".to_string(), m.costs.clone())])),
         change(&|m| m.interrupts = vec![interrupts(0, 2_000, 7)]),
         change(&|m| m.interrupts = vec![interrupts(1, 2_000, 7)]),
         change(&|m| m.interrupts = vec![interrupts(0, 2_001, 7)]),

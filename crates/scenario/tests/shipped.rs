@@ -80,6 +80,49 @@ fn osdl_machines_differ_only_in_their_number_of_cpus() {
     }
 }
 
+/// An lmbench of a host: lat_ctx, null call, a round trip over AF UNIX and fork proc in
+/// us, and MB/s through a pipe.
+type Lmbench = [f64; 5];
+const ONE_CPU: [Lmbench; 2] = [[1.0, 0.33, 8.54, 143., 806.], [0.59, 0.32, 6.98, 104., 1009.]];
+const TWO_CPUS: [Lmbench; 2] = [[1.59, 0.41, 13.2, 245., 603.], [2.68, 0.39, 17.5, 344., 563.]];
+
+#[test]
+fn hosts_of_osdl_cost_what_lmbench_measured_there_at_their_clock() {
+    let hosts = [("stp1", ONE_CPU, 1000.0), ("stp2", TWO_CPUS, 1000.0)];
+    let larger = [("stp4", TWO_CPUS, 700.0), ("stp8", TWO_CPUS, 700.0)];
+    for (name, lmbench, mhz) in hosts.into_iter().chain(larger) {
+        let machine = load_machine(&file("machines", name)).unwrap();
+        assert_eq!(machine.cpus.len(), name[3..].parse::<usize>().unwrap());
+        let costs = ["o1", "linux_2_4"].map(|policy| machine.costs_for(policy));
+        for (costs, [switch, call, round_trip, fork, pipe]) in costs.into_iter().zip(lmbench) {
+            let got = [
+                costs.context_switch_ns,
+                costs.wakeup_ns,
+                costs.syscall_ns,
+                costs.message_ns,
+                costs.fork_ns,
+                costs.exit_ns,
+                costs.copy_ns_per_kib,
+            ];
+            let message = (round_trip / 2.0 - switch - 2.0 * call) / 2.0;
+            let copy = 1024.0 / pipe / 2.0;
+            let want = [
+                switch * 2.0 / 3.0,
+                switch / 3.0,
+                call,
+                message,
+                fork * 2.0 / 3.0,
+                fork / 3.0,
+                copy,
+            ];
+            for (got, want) in got.into_iter().zip(want) {
+                let want = want * 1e3 * 1000.0 / mhz;
+                assert!((got as f64 - want).abs() <= 1.0, "{name}: {got} for {want}");
+            }
+        }
+    }
+}
+
 /// Times an operation of `program` that `wanted` accepts is executed; loops must be counted.
 fn executions(program: &[Op], wanted: impl Fn(&Op) -> bool) -> u64 {
     let mut rounds = vec![1];

@@ -7,7 +7,7 @@
 use crate::cpu::Spent;
 use crate::cpus::Cpus;
 use crate::time::Time;
-use scenario::machine::{Distance, Machine};
+use scenario::machine::{Costs, Distance, Machine};
 use std::collections::VecDeque;
 
 /// What takes long is carried in up to so many parts, evenly over its time, so that others get the
@@ -38,14 +38,14 @@ pub struct Buses {
 
 impl Buses {
     /// Those of a machine, on which nothing has been carried.
-    pub fn new(machine: &Machine) -> Buses {
+    pub fn new(machine: &Machine, costs: &Costs) -> Buses {
         let cpus = 0..machine.cpus.len();
         let of_cpu: Vec<usize> = cpus.filter_map(|cpu| machine.bus_of(cpu)).collect();
         // A CPU never waits for itself.
         let nr = if of_cpu.len() > 1 { of_cpu.iter().max().map_or(0, |most| most + 1) } else { 0 };
         let mb_per_s = machine.bus.map_or(1, |bus| bus.mb_per_s);
         let buses = (0..nr).map(|_| Bus::new(mb_per_s)).collect();
-        Buses { buses, of_cpu, line_bytes: machine.costs.line_bytes }
+        Buses { buses, of_cpu, line_bytes: costs.line_bytes }
     }
 
     /// Whether there are any.
@@ -194,8 +194,8 @@ mod tests {
             |core| scenario::machine::Cpu { core, cache: core, node: 0, speed_permille: 1000 };
         machine.cpus = (0..2).map(cpu).collect();
         machine.bus = Some(scenario::machine::Bus { caches: 2, mb_per_s: 1000 });
-        let (mut cpus, mut time) = (Cpus::new(&machine), Time::new(2, 1000));
-        let mut buses = Buses::new(&machine);
+        let (mut cpus, mut time) = (Cpus::new(&machine, &machine.costs), Time::new(2, 1000));
+        let mut buses = Buses::new(&machine, &machine.costs);
         let mut fetch = |at_ns, bytes| {
             time.begin(0, at_ns);
             let fetch = Fetch { from: 1, bytes, takes_ns: 0, behind_ns: 0 };

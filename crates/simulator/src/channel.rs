@@ -1,5 +1,6 @@
 //! Channels and gates while they are used: what is in them, and who waits at them.
 
+use crate::caches::Mark;
 use crate::place::TaskId;
 use crate::task::Request;
 use scenario::machine::Machine;
@@ -30,10 +31,14 @@ pub struct Channel {
 /// A message on its way.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
-    /// Bytes that nobody has received.
+    /// Its bytes.
+    pub bytes: u32,
+    /// Those of them that nobody has received.
     pub left: u32,
     /// The CPU it was sent from.
     pub cpu: u32,
+    /// What had come into the cache of that CPU by then, where that is counted.
+    pub mark: Mark,
     /// What its sender worked on, and so its receiver will.
     pub request: Option<Request>,
 }
@@ -64,9 +69,10 @@ impl Channel {
         self.messages.push_back(message);
     }
 
-    /// Takes up to `wanted` bytes out; returns how many, and the request of the last.
+    /// Takes up to `wanted` bytes out; returns how many, and the request of the last. `end` sees
+    /// each message of which nothing is left.
     #[inline]
-    pub fn get(&mut self, wanted: u32) -> (u32, Option<Request>) {
+    pub fn get(&mut self, wanted: u32, mut end: impl FnMut(&Message)) -> (u32, Option<Request>) {
         let mut got = 0;
         let mut request = None;
         while got < wanted {
@@ -78,7 +84,7 @@ impl Channel {
             self.used_bytes -= u64::from(part);
             if message.left == 0 {
                 self.used_bytes -= u64::from(self.spec.overhead_bytes);
-                self.messages.pop_front();
+                self.messages.pop_front().iter().for_each(&mut end);
             }
         }
         self.content_bytes -= u64::from(got);

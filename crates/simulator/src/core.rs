@@ -6,6 +6,7 @@
 use crate::abi;
 use crate::background::Background;
 use crate::buses::{Buses, Fetch};
+use crate::caches::Caches;
 use crate::cpu::Spent;
 use crate::cpus::Cpus;
 use crate::dispatch_queue::Lock;
@@ -33,6 +34,8 @@ pub struct Core<'a> {
     pub cpus: Cpus<'a>,
     /// What they share on the way to memory.
     pub buses: Buses,
+    /// What of messages is in their caches.
+    pub caches: Caches,
     /// What interrupts them beside what tasks do.
     pub background: Background,
     /// Tasks, and where they are.
@@ -134,6 +137,21 @@ impl Core<'_> {
             self.buses.fetch((&mut self.cpus, &mut self.time), fetch);
         }
         takes_ns
+    }
+
+    /// The active CPU fetches so much from memory, `behind_ns` after its clock, where `ns_per_kib`
+    /// says what 1 KiB takes; `over_bus` bytes of it wait for their bus. What it takes beside that.
+    pub fn fetch_memory(&mut self, bytes: u64, ns_per_kib: u64, bus: (u64, u64)) -> u64 {
+        let ((over_bus, behind_ns), takes_ns) = (bus, (bytes * ns_per_kib) >> 10);
+        let fetch = Fetch { from: self.here(), bytes: over_bus, takes_ns, behind_ns };
+        self.buses.fetch((&mut self.cpus, &mut self.time), fetch);
+        takes_ns
+    }
+
+    /// How much a CPU's cache has taken in, in KiB: what was there before may have left it.
+    #[inline]
+    pub fn cache_turnover_kib(&self, cpu: usize) -> u64 {
+        self.caches.came_in(cpu).map_or(self.cpus[cpu].cache_turnover_kib, |bytes| bytes >> 10)
     }
 
     /// A lock that the active CPU gives up now.

@@ -39,14 +39,14 @@ impl IndexMut<usize> for Cpus<'_> {
 }
 
 impl<'a> Cpus<'a> {
-    /// Those of a machine, all online and idle.
-    pub fn new(machine: &'a Machine) -> Self {
+    /// Those of a machine, all online and idle, where things cost so much.
+    pub fn new(machine: &'a Machine, costs: &Costs) -> Self {
         let turbo = u64::from(*machine.turbo_permille.first().unwrap_or(&1000));
         let alone = |cpu: &scenario::machine::Cpu| u64::from(cpu.speed_permille) * turbo / 1000;
         Cpus {
             cpus: machine.cpus.iter().map(|cpu| Cpu::new(alone(cpu))).collect(),
             machine,
-            costs: machine.costs.clone(),
+            costs: costs.clone(),
             distances: distances(machine),
             siblings: others(machine, |cpu| cpu.core),
             turbo: Turbo::new(machine),

@@ -5,6 +5,7 @@ use crate::Options;
 use crate::agenda::{NEVER_NS, When};
 use crate::background::Background;
 use crate::buses::Buses;
+use crate::caches::Caches;
 use crate::choices::Choices;
 use crate::core::Core;
 use crate::cpus::Cpus;
@@ -54,12 +55,13 @@ impl<'a> Kernel<'a> {
         let mut visible = Visible::new(hz, nr_cpus as u32, options.strict)?;
         let release = machine.release;
         visible.facts.version = releases::version(release);
-        let time = PolicyTime::new(machine.costs.policy);
+        let costs = machine.costs_for(name);
+        let time = PolicyTime::new(costs.policy);
         let kind = WorldKind::of(&policy, visible.width(), time.is_taken());
         let world = world(kind, release);
         let how = (mode, time.is_taken());
         let adopted = Adopted::new(&policy, &mut visible, world, release, nr_cpus, how)?;
-        let cpus = Cpus::new(machine);
+        let cpus = Cpus::new(machine, costs);
         visible.facts.lock_ns = cpus.costs().lock_ns + cpus.transfer_ns(0, 0);
         let spaces = workload.templates.iter().filter_map(|kind| kind.address_space);
         let nr_spaces = spaces.max().map_or(0, |number| number + 1);
@@ -69,7 +71,8 @@ impl<'a> Kernel<'a> {
             tasks: Tasks::new(&mut visible, nr_cpus, nr_spaces),
             queues: Queues::new(&mut visible, nr_cpus, cpus.nr_nodes()),
             cpus,
-            buses: Buses::new(machine),
+            buses: Buses::new(machine, costs),
+            caches: Caches::new(machine, costs),
             background: Background::new(machine, options.seed),
             groups: Groups::new(&mut visible, workload),
             idle: Idle::new(&machine.cpus, &mut visible),

@@ -15,6 +15,7 @@ mod agenda;
 mod background;
 mod birth;
 mod buses;
+mod caches;
 mod changes;
 mod channel;
 mod choices;

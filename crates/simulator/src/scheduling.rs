@@ -316,7 +316,7 @@ impl Core<'_> {
     #[inline]
     fn end_stay(&mut self, task: TaskId, voluntarily: bool) {
         let (cpu, now_ns) = (self.here(), self.now_ns());
-        let turnover_kib = self.cpus[cpu].cache_turnover_kib;
+        let turnover_kib = self.cache_turnover_kib(cpu);
         let (seen, state) = self.tasks.both_mut(task);
         let count = if voluntarily { &mut seen.nvcsw } else { &mut seen.nivcsw };
         *count += 1;
@@ -377,6 +377,7 @@ impl Core<'_> {
     #[inline]
     fn charge_switch(&mut self, next: TaskId) -> (u64, bool) {
         let here = self.here();
+        let turnover_kib = self.cache_turnover_kib(here);
         let (costs, cpu) = (self.cpus.costs(), &self.cpus[here]);
         let (seen, state) = self.tasks.both_mut(next);
         let switches = cpu.switches + 1;
@@ -387,7 +388,7 @@ impl Core<'_> {
         // A new task has nothing in any cache yet.
         let mut missing_kib = footprint_kib;
         if state.last_cpu == Some(here as u32) {
-            let turned_kib = cpu.cache_turnover_kib - state.cache_mark_kib;
+            let turned_kib = turnover_kib - state.cache_mark_kib;
             missing_kib =
                 (turned_kib + footprint_kib).saturating_sub(costs.cache_kib).min(footprint_kib);
             if switches - state.switch_mark > WARM_SWITCHES {
@@ -410,6 +411,7 @@ impl Core<'_> {
         let cpu = &mut self.cpus[here];
         (cpu.address_space, cpu.switches) = (Some(state.address_space), switches);
         cpu.cache_turnover_kib += missing_kib;
+        self.caches.refill(here, missing_kib << 10);
         cpu.spend(Spent::Switch, ns);
         cpu.spend(Spent::Refill, refill_ns);
         self.time.pass(ns + refill_ns);

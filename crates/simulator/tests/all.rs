@@ -12,6 +12,7 @@ mod cfs_releases;
 mod choices;
 mod cids;
 mod closed_forms;
+mod cold_messages;
 mod corners;
 mod determinism;
 mod eevdf;

@@ -3,12 +3,12 @@
 //! A number without a source is a guess that nobody can check, so every cost must say where it
 //! comes from (`source = "assumed: why"` if from nowhere).
 
+use crate::file::costs::{COST_NS_MAX, costs_table, read_costs, read_costs_by_policy};
 use crate::file::disturbances::{read_interrupts, read_speed_steps};
 use crate::file::sourced::sourced;
 use crate::model::error::ScenarioError;
 use crate::model::machine::{
-    Bus, CPUS_MAX, Costs, Cpu, DISTANCES, Distance, Linux, Machine, PolicyCosts, Release,
-    WATCHDOG_DEFAULT_NS,
+    Bus, CPUS_MAX, Costs, Cpu, Distance, Linux, Machine, Release, WATCHDOG_DEFAULT_NS,
 };
 use crate::reading::{Document, Node, TableNode, parse_table, read_table, stem};
 use std::collections::BTreeMap;
@@ -17,16 +17,6 @@ use toml::Table;
 
 /// The highest tick rate a machine may have.
 pub const HZ_MAX: u32 = 10_000;
-/// The largest cost in nanoseconds: a second.
-pub const COST_NS_MAX: u64 = 1_000_000_000;
-/// The most that an instruction of a policy may cost in picoseconds: a microsecond.
-pub const INSTRUCTION_PS_MAX: u64 = 1_000_000;
-/// The largest cache in KiB (1 TiB), and the longest scan that fits in one.
-pub const CACHE_KIB_MAX: u64 = 1 << 30;
-/// The longest cache line in bytes.
-pub const LINE_BYTES_MAX: u64 = 4096;
-/// The most cache lines that a message's header or a channel's state may have.
-pub const LINES_MAX: u64 = 1024;
 /// The fastest CPU: a thousand times the reference CPU.
 pub const SPEED_PERMILLE_MAX: u32 = 1_000_000;
 /// The most that turbo may speed a CPU up: ten times.
@@ -38,7 +28,7 @@ pub const WATCHDOG_S_MAX: u32 = 86_400;
 /// The most that a bus may carry: 10 TB a second.
 pub const BUS_MB_PER_S_MAX: u64 = 10_000_000;
 
-const ROOT_KEYS: [&str; 16] = [
+const ROOT_KEYS: [&str; 17] = [
     "description",
     "source",
     "hz",
@@ -52,6 +42,7 @@ const ROOT_KEYS: [&str; 16] = [
     "speed_permille",
     "turbo_permille",
     "costs",
+    "costs_by_policy",
     "bus",
     "interrupts",
     "speeds",
@@ -59,41 +50,6 @@ const ROOT_KEYS: [&str; 16] = [
 const BUS_KEYS: [&str; 2] = ["caches", "mb_per_s"];
 const TOPOLOGY_KEYS: [&str; 5] =
     ["numa_nodes", "sockets", "caches_per_socket", "cores_per_cache", "threads_per_core"];
-const COST_KEYS: [&str; 31] = [
-    "context_switch_ns",
-    "thread_switch_ns",
-    "cold_switch_ns",
-    "syscall_ns",
-    "message_ns",
-    "copy_ns_per_kib",
-    "wakeup_ns",
-    "ipi_send_ns",
-    "ipi_ns",
-    "idle_exit_ns",
-    "tick_ns",
-    "timer_ns",
-    "fork_ns",
-    "exit_ns",
-    "hook_ns",
-    "dsq_op_ns",
-    "scan_step_ns",
-    "scan_miss_ns",
-    "scan_cached_tasks",
-    "lock_ns",
-    "line_transfer_ns",
-    "line_bytes",
-    "message_lines",
-    "channel_lines",
-    "migration_ns",
-    "refill_ns_per_kib",
-    "cache_kib",
-    "smt_percent",
-    "instruction_ps",
-    "division_ps",
-    "call_ps",
-];
-const DISTANCE_KEYS: [&str; DISTANCES] = ["same", "smt", "cache", "node", "remote"];
-
 /// Reads the machine in the file at `path`; its name is the file's without `.toml`.
 ///
 /// # Errors
@@ -118,8 +74,8 @@ fn machine_of(file: String, table: &Table) -> Result<Machine, ScenarioError> {
     root.need("source", "say where the topology and the tick rate come from")?.text()?;
     let mut cpus = read_topology(&root)?;
     read_speeds(&root, &mut cpus)?;
-    let costs_node = root.need("costs", "add a [costs] section")?;
-    let costs = read_costs(&costs_node)?;
+    let costs = read_costs(&root.need("costs", "add a [costs] section")?)?;
+    let costs_by_policy = read_costs_by_policy(&root, &costs)?;
     let nr_cpus = cpus.len();
     let linux = root.get("linux")?.map(|version| read_linux(&version)).transpose()?;
     let machine = Machine {
@@ -145,13 +101,14 @@ fn machine_of(file: String, table: &Table) -> Result<Machine, ScenarioError> {
         release: root.get("sched_ext")?.map(|release| read_release(&release)).transpose()?,
         linux,
         turbo_permille: read_turbo(&root)?,
-        bus: read_bus(&root, &costs)?,
+        bus: read_bus(&root, costs_by_policy.values().chain([&costs]))?,
+        costs_by_policy,
         costs,
         interrupts: read_interrupts(&root, nr_cpus)?,
         speeds: read_speed_steps(&root, nr_cpus)?,
         digest: String::new(),
     };
-    check_ticks(&costs_node, &machine)?;
+    check_ticks(&root, &machine)?;
     Ok(machine.with_digest())
 }
 
@@ -172,17 +129,26 @@ fn read_release(node: &Node) -> Result<Release, ScenarioError> {
 
 /// A tick is over before the next one is due: a machine that is late for its own ticks is a slip of
 /// the pen, such as microseconds for nanoseconds.
-fn check_ticks(costs: &Node, machine: &Machine) -> Result<(), ScenarioError> {
+fn check_ticks(root: &TableNode, machine: &Machine) -> Result<(), ScenarioError> {
     let hz = machine.hz_by_policy.values().copied().fold(machine.hz, u32::max);
     let period_ns = 1_000_000_000 / u64::from(hz);
-    if machine.costs.tick_ns < period_ns {
-        return Ok(());
+    let by_policy = match root.get("costs_by_policy")? {
+        Some(node) => node.any_table()?.entries()?,
+        None => Vec::new(),
+    };
+    for costs in root.get("costs")?.into_iter().chain(by_policy.into_iter().map(|(_, node)| node)) {
+        let costs = costs_table(&costs)?;
+        if costs.has("tick_ns") {
+            let tick = sourced(&costs, "tick_ns")?;
+            if tick.unsigned(0, COST_NS_MAX)? >= period_ns {
+                return Err(tick.bad(
+                    format!("with {hz} ticks a second the next tick comes after {period_ns} ns"),
+                    format!("write less than {period_ns}, or lower `hz` and `hz_by_policy`"),
+                ));
+            }
+        }
     }
-    let tick = sourced(&costs.table(&COST_KEYS)?, "tick_ns")?;
-    Err(tick.bad(
-        format!("with {hz} ticks a second the next tick comes after {period_ns} ns"),
-        format!("write less than {period_ns}, or lower `hz` and `hz_by_policy`"),
-    ))
+    Ok(())
 }
 
 fn read_hz_by_policy(root: &TableNode) -> Result<BTreeMap<String, u32>, ScenarioError> {
@@ -278,66 +244,16 @@ fn read_turbo(root: &TableNode) -> Result<Vec<u32>, ScenarioError> {
     }
 }
 
-fn read_costs(node: &Node) -> Result<Costs, ScenarioError> {
-    let table = node.table(&COST_KEYS)?;
-    let ns = |key: &str| sourced(&table, key)?.unsigned(0, COST_NS_MAX);
-    let by_distance = |key: &str| read_distances(&sourced(&table, key)?);
-    Ok(Costs {
-        context_switch_ns: ns("context_switch_ns")?,
-        thread_switch_ns: ns("thread_switch_ns")?,
-        cold_switch_ns: match table.get("cold_switch_ns")? {
-            Some(_) => ns("cold_switch_ns")?,
-            None => 0,
-        },
-        syscall_ns: ns("syscall_ns")?,
-        message_ns: ns("message_ns")?,
-        copy_ns_per_kib: ns("copy_ns_per_kib")?,
-        wakeup_ns: ns("wakeup_ns")?,
-        ipi_send_ns: ns("ipi_send_ns")?,
-        ipi_ns: ns("ipi_ns")?,
-        idle_exit_ns: ns("idle_exit_ns")?,
-        tick_ns: ns("tick_ns")?,
-        timer_ns: ns("timer_ns")?,
-        fork_ns: ns("fork_ns")?,
-        exit_ns: ns("exit_ns")?,
-        hook_ns: ns("hook_ns")?,
-        dsq_op_ns: ns("dsq_op_ns")?,
-        scan_step_ns: ns("scan_step_ns")?,
-        scan_miss_ns: ns("scan_miss_ns")?,
-        scan_cached_tasks: sourced(&table, "scan_cached_tasks")?.unsigned(0, CACHE_KIB_MAX)?,
-        lock_ns: ns("lock_ns")?,
-        line_transfer_ns: by_distance("line_transfer_ns")?,
-        line_bytes: sourced(&table, "line_bytes")?.unsigned(1, LINE_BYTES_MAX)?,
-        message_lines: sourced(&table, "message_lines")?.unsigned(0, LINES_MAX)?,
-        channel_lines: sourced(&table, "channel_lines")?.unsigned(0, LINES_MAX)?,
-        migration_ns: by_distance("migration_ns")?,
-        refill_ns_per_kib: by_distance("refill_ns_per_kib")?,
-        cache_kib: sourced(&table, "cache_kib")?.unsigned(0, CACHE_KIB_MAX)?,
-        smt_percent: sourced(&table, "smt_percent")?.unsigned(1, 100)?,
-        policy: read_policy_costs(&table)?,
-    })
-}
-
-/// What a policy's instructions cost; nothing where the machine does not say it.
-fn read_policy_costs(costs: &TableNode) -> Result<PolicyCosts, ScenarioError> {
-    let ps = |key: &str| match costs.get(key)? {
-        Some(_) => sourced(costs, key)?.unsigned(0, INSTRUCTION_PS_MAX),
-        None => Ok(0),
-    };
-    Ok(PolicyCosts {
-        instruction_ps: ps("instruction_ps")?,
-        division_ps: ps("division_ps")?,
-        call_ps: ps("call_ps")?,
-    })
-}
-
-fn read_bus(root: &TableNode, costs: &Costs) -> Result<Option<Bus>, ScenarioError> {
+fn read_bus<'a>(
+    root: &TableNode,
+    mut all_costs: impl Iterator<Item = &'a Costs>,
+) -> Result<Option<Bus>, ScenarioError> {
     let Some(node) = root.get("bus")? else { return Ok(None) };
     let table = node.table(&BUS_KEYS)?;
     let caches = sourced(&table, "caches")?.unsigned_32(1, CPUS_MAX as u32)?;
     let capacity = sourced(&table, "mb_per_s")?;
     let mb_per_s = capacity.unsigned(1, BUS_MB_PER_S_MAX)?;
-    check_bus(&capacity, mb_per_s, costs)?;
+    all_costs.try_for_each(|costs| check_bus(&capacity, mb_per_s, costs))?;
     Ok(Some(Bus { caches, mb_per_s }))
 }
 
@@ -352,7 +268,9 @@ fn check_bus(capacity: &Node, mb_per_s: u64, costs: &Costs) -> Result<(), Scenar
         (format!("line_transfer_ns.{name}"), costs.line_transfer_ns[at as usize], costs.line_bytes)
     });
     let scan = ("scan_miss_ns".to_owned(), costs.scan_miss_ns, costs.line_bytes);
-    let all = refills.into_iter().chain(lines).chain([scan]);
+    // What is written is fetched, and written back.
+    let write = ("cold_write_ns_per_kib".to_owned(), costs.cold_write_ns_per_kib, 2048);
+    let all = refills.into_iter().chain(lines).chain([scan, write]);
     for (cost, ns, bytes) in all {
         if ns > 0 && ns * mb_per_s < bytes * 1000 {
             return Err(capacity.bad(
@@ -363,14 +281,4 @@ fn check_bus(capacity: &Node, mb_per_s: u64, costs: &Costs) -> Result<(), Scenar
         }
     }
     Ok(())
-}
-
-fn read_distances(node: &Node) -> Result<[u64; DISTANCES], ScenarioError> {
-    let table = node.table(&DISTANCE_KEYS)?;
-    let mut costs = [0; DISTANCES];
-    for (cost, key) in costs.iter_mut().zip(DISTANCE_KEYS) {
-        let hint = "give a cost for each distance: same, smt, cache, node, remote";
-        *cost = table.need(key, hint)?.unsigned(0, COST_NS_MAX)?;
-    }
-    Ok(costs)
 }

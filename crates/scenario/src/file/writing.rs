@@ -5,10 +5,11 @@
 
 use crate::file::cgroups::{place_text, write_cgroups};
 use crate::file::changes::write_changes;
+use crate::file::costs::{costs_text, other_costs_text};
 use crate::file::disturbances::write_disturbances;
 use crate::model::check::TASK_NAME_BYTES_MAX;
 use crate::model::duration::duration;
-use crate::model::machine::{Costs, Cpu, DISTANCES, Machine, PolicyCosts};
+use crate::model::machine::{Cpu, Machine};
 use crate::model::text::{EVERY_CPU, cpus_text, quoted};
 use crate::model::workload::{
     Amount, NO_DEADLINE_NS, Op, Program, Quantiles, Repeat, TaskTemplate, Workload,
@@ -133,10 +134,16 @@ pub fn machine_text(machine: &Machine, source: &str) -> Result<String, Irregular
     let mut write = |name: &str, value: &str| {
         let _ = writeln!(text, "{name} = {{ value = {value}, source = {source} }}");
     };
-    costs(&machine.costs).iter().for_each(|(name, value)| write(name, value));
+    costs_text(&machine.costs).iter().for_each(|(name, value)| write(name, value));
     if let Some(bus) = machine.bus {
         write("\n[bus]\ncaches", &bus.caches.to_string());
         write("mb_per_s", &bus.mb_per_s.to_string());
+    }
+    for (policy, costs) in &machine.costs_by_policy {
+        let _ = write!(text, "\n[costs_by_policy.{}]\n", quoted(policy));
+        for (name, value) in other_costs_text(costs, &machine.costs) {
+            let _ = writeln!(text, "{name} = {{ value = {value}, source = {source} }}");
+        }
     }
     write_disturbances(&mut text, machine, &source);
     Ok(text)
@@ -317,54 +324,4 @@ fn topology(machine: &Machine) -> Result<String, Irregular> {
          caches_per_socket = {caches_per_node}\ncores_per_cache = {cores_per_cache}\n\
          threads_per_core = {threads}\n"
     ))
-}
-
-/// Every cost with the text of its value.
-fn costs(costs: &Costs) -> Vec<(&'static str, String)> {
-    let by_distance = |[same, smt, cache, node, remote]: [u64; DISTANCES]| {
-        format!(
-            "{{ same = {same}, smt = {smt}, cache = {cache}, node = {node}, remote = {remote} }}"
-        )
-    };
-    let mut found: Vec<(&'static str, String)> = [
-        ("context_switch_ns", costs.context_switch_ns),
-        ("thread_switch_ns", costs.thread_switch_ns),
-        ("syscall_ns", costs.syscall_ns),
-        ("message_ns", costs.message_ns),
-        ("copy_ns_per_kib", costs.copy_ns_per_kib),
-        ("wakeup_ns", costs.wakeup_ns),
-        ("ipi_send_ns", costs.ipi_send_ns),
-        ("ipi_ns", costs.ipi_ns),
-        ("idle_exit_ns", costs.idle_exit_ns),
-        ("tick_ns", costs.tick_ns),
-        ("timer_ns", costs.timer_ns),
-        ("fork_ns", costs.fork_ns),
-        ("exit_ns", costs.exit_ns),
-        ("hook_ns", costs.hook_ns),
-        ("dsq_op_ns", costs.dsq_op_ns),
-        ("scan_step_ns", costs.scan_step_ns),
-        ("scan_miss_ns", costs.scan_miss_ns),
-        ("scan_cached_tasks", costs.scan_cached_tasks),
-        ("lock_ns", costs.lock_ns),
-        ("line_bytes", costs.line_bytes),
-        ("message_lines", costs.message_lines),
-        ("channel_lines", costs.channel_lines),
-        ("cache_kib", costs.cache_kib),
-        ("smt_percent", costs.smt_percent),
-    ]
-    .into_iter()
-    .map(|(name, value)| (name, value.to_string()))
-    .collect();
-    if costs.cold_switch_ns > 0 {
-        found.push(("cold_switch_ns", costs.cold_switch_ns.to_string()));
-    }
-    let PolicyCosts { instruction_ps, division_ps, call_ps } = costs.policy;
-    let of_policy =
-        [("instruction_ps", instruction_ps), ("division_ps", division_ps), ("call_ps", call_ps)];
-    let said = of_policy.into_iter().filter(|(_, ps)| *ps > 0);
-    found.extend(said.map(|(name, ps)| (name, ps.to_string())));
-    found.push(("line_transfer_ns", by_distance(costs.line_transfer_ns)));
-    found.push(("migration_ns", by_distance(costs.migration_ns)));
-    found.push(("refill_ns_per_kib", by_distance(costs.refill_ns_per_kib)));
-    found
 }

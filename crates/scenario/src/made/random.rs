@@ -75,6 +75,7 @@ fn random_machine(seed: u64, rng: &mut Random) -> Machine {
         cpus,
         hz,
         hz_by_policy: BTreeMap::new(),
+        costs_by_policy: BTreeMap::new(),
         sync_wakeups,
         sync_wakeups_by_policy: BTreeMap::new(),
         linux: if sync_wakeups { None } else { Linux::named("2.6.24") },
@@ -111,6 +112,7 @@ fn random_costs(rng: &mut Random) -> Costs {
         thread_switch_ns: cost(2_000),
         // Not drawn: what seeds made before there was this cost is what they make now.
         cold_switch_ns: 0,
+        cold_write_ns_per_kib: 0,
         syscall_ns: cost(1_000),
         message_ns: cost(3_000),
         copy_ns_per_kib: cost(1_000),

@@ -4,7 +4,7 @@
 //! when what it stands for changes. Descriptions and the names of files are left out; the names of
 //! tasks are kept, because a policy can read them (`comm`).
 
-use crate::model::machine::{Bus, Interrupts, Machine, PolicyCosts, SpeedStep};
+use crate::model::machine::{Bus, Costs, Interrupts, Machine, PolicyCosts, SpeedStep};
 use crate::model::workload::{
     Amount, Cgroup, ChangeKind, CpuSet, Op, Quantiles, Repeat, TaskTemplate, Workload,
 };
@@ -52,14 +52,7 @@ fn encode_machine(out: &mut Encoder, machine: &Machine) {
         out.text(policy);
         out.number((*hz).into());
     }
-    for cost in machine.costs.values() {
-        out.number(cost);
-    }
-    if machine.costs.policy.any() {
-        let PolicyCosts { instruction_ps, division_ps, call_ps } = machine.costs.policy;
-        out.text("instructions");
-        [instruction_ps, division_ps, call_ps].into_iter().for_each(|ps| out.number(ps));
-    }
+    encode_costs(out, &machine.costs);
     // Last and only if there is one: machines without it keep the digests that they had.
     if let Some(release) = machine.release {
         out.text(&release.to_string());
@@ -87,6 +80,25 @@ fn encode_machine(out: &mut Encoder, machine: &Machine) {
         out.number(*at_ns);
         out.number((*permille).into());
         out.numbers(cpus);
+    }
+    for (policy, costs) in &machine.costs_by_policy {
+        out.text("costs");
+        out.text(policy);
+        encode_costs(out, costs);
+    }
+}
+
+fn encode_costs(out: &mut Encoder, costs: &Costs) {
+    costs.values().into_iter().for_each(|cost| out.number(cost));
+    // Machines that were described before there were these keep their digests.
+    if costs.cold_write_ns_per_kib > 0 {
+        out.text("cold writes");
+        out.number(costs.cold_write_ns_per_kib);
+    }
+    if costs.policy.any() {
+        let PolicyCosts { instruction_ps, division_ps, call_ps } = costs.policy;
+        out.text("instructions");
+        [instruction_ps, division_ps, call_ps].into_iter().for_each(|ps| out.number(ps));
     }
 }
 

@@ -138,7 +138,7 @@ pub struct Cpu {
 }
 
 /// What kernel operations cost on this machine, in nanoseconds unless the name says otherwise.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Costs {
     /// Switch between two tasks of different address spaces, without the policy's own work.
@@ -154,6 +154,10 @@ pub struct Costs {
     pub message_ns: u64,
     /// Copying 1 KiB between user and kernel memory.
     pub copy_ns_per_kib: u64,
+    /// Writing 1 KiB of a message to memory that is in no cache: it is fetched, and as much written
+    /// back. 0 if a message never leaves the cache of the CPU that wrote it.
+    #[serde(default)]
+    pub cold_write_ns_per_kib: u64,
     /// try_to_wake_up without the policy's own work.
     pub wakeup_ns: u64,
     /// What the sender of an inter-processor interrupt pays.
@@ -225,6 +229,16 @@ impl PolicyCosts {
 }
 
 impl Costs {
+    /// Cache lines of a message with so many bytes of content.
+    pub fn message_lines_of(&self, bytes: u64) -> u64 {
+        self.message_lines + bytes.div_ceil(self.line_bytes)
+    }
+
+    /// The size of a message with so many bytes of content, all told.
+    pub fn message_bytes(&self, bytes: u64) -> u64 {
+        self.message_lines_of(bytes) * self.line_bytes
+    }
+
     /// Every cost in one fixed order, lists by distance spread out.
     pub(crate) fn values(&self) -> Vec<u64> {
         // Taken apart by name, so that a new field cannot be forgotten here.
@@ -235,6 +249,7 @@ impl Costs {
             syscall_ns,
             message_ns,
             copy_ns_per_kib,
+            cold_write_ns_per_kib: _, // So has it this one.
             wakeup_ns,
             ipi_send_ns,
             ipi_ns,
@@ -340,6 +355,8 @@ pub struct Machine {
     pub turbo_permille: Vec<u32>,
     /// What kernel operations cost.
     pub costs: Costs,
+    /// The same for kernels of another age, by policy name.
+    pub costs_by_policy: BTreeMap<String, Costs>,
     /// What CPUs share on the way to memory; without it nobody ever waits for memory.
     pub bus: Option<Bus>,
     /// What interrupts its CPUs beside ticks, timers and each other.
@@ -359,6 +376,7 @@ impl Machine {
     /// The policies whose kernels are another here, each once, in the order of their names.
     pub fn policies(&self) -> impl Iterator<Item = &str> {
         let by_policy = self.hz_by_policy.keys().chain(self.sync_wakeups_by_policy.keys());
+        let by_policy = by_policy.chain(self.costs_by_policy.keys());
         by_policy.map(String::as_str).collect::<std::collections::BTreeSet<_>>().into_iter()
     }
 
@@ -370,6 +388,11 @@ impl Machine {
     /// Whether messages wake synchronously in a kernel that has `policy` as its scheduler.
     pub fn sync_wakeups_for(&self, policy: &str) -> bool {
         self.sync_wakeups_by_policy.get(policy).copied().unwrap_or(self.sync_wakeups)
+    }
+
+    /// What operations cost in a kernel that has `policy` as its scheduler.
+    pub fn costs_for(&self, policy: &str) -> &Costs {
+        self.costs_by_policy.get(policy).unwrap_or(&self.costs)
     }
 
     /// The same machine with so many CPUs: the first ones, as a kernel has that is booted with

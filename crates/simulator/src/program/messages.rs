@@ -5,11 +5,28 @@ use crate::channel::Message;
 use crate::flags::WAKE_TTWU;
 use crate::kernel::Kernel;
 use crate::place::TaskId;
+use scenario::machine::Distance;
 
 impl Kernel<'_> {
     /// What it takes the active CPU to write a message, beside waiting for its bus.
     pub(super) fn sending_ns(&mut self, channel: u32, bytes: u32, is_first: bool) -> u64 {
-        self.getting_at_ns(channel, is_first) + self.copying_ns(bytes)
+        let at_ns = self.getting_at_ns(channel, is_first);
+        at_ns + self.cold_writing_ns(channel, bytes, at_ns) + self.copying_ns(bytes)
+    }
+
+    /// What it takes the active CPU beside that if the memory of its message is not in its cache.
+    fn cold_writing_ns(&mut self, channel: u32, bytes: u32, behind_ns: u64) -> u64 {
+        let core = &mut self.core;
+        let is_cold = core.caches.are_there()
+            && self.programs.channel(channel).has_room_for(bytes)
+            && !core.caches.next_is_warm(core.here());
+        if !is_cold {
+            return 0;
+        }
+        let costs = core.cpus.costs();
+        let (bytes, ns_per_kib) = (costs.message_bytes(bytes.into()), costs.cold_write_ns_per_kib);
+        // Its lines come over the bus, and those whose place they take go.
+        core.fetch_memory(bytes, ns_per_kib, (2 * bytes, behind_ns))
     }
 
     /// What it takes the active CPU to read up to so many bytes, or to see that there is none,
@@ -20,11 +37,16 @@ impl Kernel<'_> {
         let first = channel.messages.front().filter(|_| channel.content_bytes > 0);
         let Some(message) = first else { return at_ns };
         let bytes = u64::from(wanted).min(channel.content_bytes);
-        // Of a message that was sent from another CPU its lines are fetched.
-        let costs = self.core.cpus.costs();
-        let lines = costs.message_lines + bytes.div_ceil(costs.line_bytes);
-        let (from, behind_ns) = (message.cpu, at_ns);
-        let fetch_ns = self.core.fetch_lines(lines, from, behind_ns);
+        let (from, mark, core) = (message.cpu, message.mark, &mut self.core);
+        let costs = core.cpus.costs();
+        let fetch_ns = if core.caches.are_there() && !core.caches.has(from as usize, mark) {
+            let ns_per_kib = costs.refill_ns_per_kib[Distance::Same as usize];
+            let bytes = costs.message_bytes(bytes);
+            core.fetch_memory(bytes, ns_per_kib, (bytes, at_ns))
+        } else {
+            // Of a message that was sent from another CPU its lines are fetched.
+            core.fetch_lines(costs.message_lines_of(bytes), from, at_ns)
+        };
         at_ns + fetch_ns + self.copying_ns(bytes as u32)
     }
 
@@ -54,7 +76,13 @@ impl Kernel<'_> {
             return Outcome::Blocks;
         }
         let state = self.core.tasks.state_mut(task);
-        channel.put(Message { left: bytes, cpu, request: state.request });
+        let mark = if self.core.caches.are_there() {
+            let all_told = self.core.cpus.costs().message_bytes(bytes.into());
+            self.core.caches.write(cpu as usize, all_told)
+        } else {
+            0
+        };
+        channel.put(Message { bytes, left: bytes, cpu, mark, request: state.request });
         state.next_operation();
         let receiver = channel.receivers.pop_front();
         let sync = self.programs.sync_of(index);
@@ -78,7 +106,13 @@ impl Kernel<'_> {
             state.phase = RETRY;
             return Outcome::Blocks;
         }
-        let (got, request) = channel.get(state.bytes_left);
+        let (caches, costs) = (&mut self.core.caches, self.core.cpus.costs());
+        let (got, request) = channel.get(state.bytes_left, |message| {
+            if caches.are_there() {
+                let by = (message.cpu as usize, message.mark);
+                caches.read(cpu as usize, costs.message_bytes(message.bytes.into()), by);
+            }
+        });
         state.request = request;
         state.bytes_left -= got;
         let whole = state.bytes_left == 0;

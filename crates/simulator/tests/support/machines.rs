@@ -18,6 +18,7 @@ pub fn machine(nr_cpus: usize, hz: u32) -> Machine {
     }
     machine.hz = hz;
     machine.hz_by_policy.clear();
+    machine.costs_by_policy.clear();
     machine.sync_wakeups = false; // The workload says which wake-ups are.
     machine.sync_wakeups_by_policy.clear();
     machine
@@ -58,6 +59,7 @@ pub fn costless(nr_cpus: usize, hz: u32) -> Machine {
     machine.hz = hz;
     machine.watchdog_ns = WATCHDOG_DEFAULT_NS;
     machine.hz_by_policy.clear();
+    machine.costs_by_policy.clear();
     machine.sync_wakeups = false;
     machine.sync_wakeups_by_policy.clear();
     machine.name = format!("costless-{nr_cpus}");
