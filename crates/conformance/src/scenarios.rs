@@ -3,7 +3,7 @@
 //! They are workload files like any other, in `workloads/check/`, on machines with the costs of
 //! the laptop of `machines/` or with none.
 
-use scenario::machine::{Costs, Cpu, DISTANCES, Machine, PolicyCosts};
+use scenario::machine::{AllocatorCosts, Costs, Cpu, DISTANCES, Machine, PolicyCosts};
 use scenario::workload::Workload;
 use std::collections::BTreeMap;
 
@@ -173,6 +173,7 @@ pub fn no_costs(costs: &Costs) -> Costs {
         message_ns: 0,
         copy_ns_per_kib: 0,
         cold_write_ns_per_kib: 0,
+        allocator: AllocatorCosts::default(),
         wakeup_ns: 0,
         ipi_send_ns: 0,
         ipi_ns: 0,

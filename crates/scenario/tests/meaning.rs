@@ -450,11 +450,8 @@ fn each_cost_and_each_number_of_a_machine_changes_the_digest() {
         let digits = text[at..].find(|c: char| c.is_ascii_digit()).unwrap() + at;
         // 7 in front of a number makes it another one within its bounds, save for a percentage.
         let end = text[digits..].find(|c: char| !c.is_ascii_digit()).unwrap() + digits;
-        let other = if &text[digits..end] == "62" {
-            "63".to_string()
-        } else {
-            format!("7{}", &text[digits..end])
-        };
+        let number = &text[digits..end];
+        let other = if number == "62" { "63".to_string() } else { format!("7{number}") };
         let changed = format!("{}{other}{}", &text[..digits], &text[end..]);
         digests.push(parse_machine("m.toml", &changed).unwrap().digest);
     }
@@ -479,6 +476,8 @@ fn each_cost_and_each_number_of_a_machine_changes_the_digest() {
         change(&|m| m.sync_wakeups_by_policy = BTreeMap::from([("o1".to_string(), true)])),
         change(&|m| m.hz_by_policy = BTreeMap::from([("o1".to_string(), 100)])),
         change(&|m| m.costs.cold_write_ns_per_kib = 1),
+        change(&|m| m.costs.allocator.objects = 1),
+        change(&|m| m.costs.allocator.kept = 1),
         change(&|m| m.costs_by_policy = BTreeMap::from([("o1".to_string(), m.costs.clone())])),
         change(&|m| m.interrupts = vec![interrupts(0, 2_000, 7)]),
         change(&|m| m.interrupts = vec![interrupts(1, 2_000, 7)]),

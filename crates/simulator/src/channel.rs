@@ -1,6 +1,6 @@
 //! Channels and gates while they are used: what is in them, and who waits at them.
 
-use crate::caches::Mark;
+use crate::caches::Touched;
 use crate::place::TaskId;
 use crate::task::Request;
 use scenario::machine::Machine;
@@ -35,10 +35,8 @@ pub struct Message {
     pub bytes: u32,
     /// Those of them that nobody has received.
     pub left: u32,
-    /// The CPU it was sent from.
-    pub cpu: u32,
-    /// What had come into the cache of that CPU by then, where that is counted.
-    pub mark: Mark,
+    /// The CPU it was sent from, and when.
+    pub sent: Touched,
     /// What its sender worked on, and so its receiver will.
     pub request: Option<Request>,
 }

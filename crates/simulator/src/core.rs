@@ -4,6 +4,7 @@
 //! the modules that are named for what they do.
 
 use crate::abi;
+use crate::allocator::{Allocator, Batch};
 use crate::background::Background;
 use crate::buses::{Buses, Fetch};
 use crate::caches::Caches;
@@ -22,6 +23,10 @@ use crate::task::Tasks;
 use crate::time::Time;
 use crate::timer::Timer;
 use crate::visible::Visible;
+use scenario::machine::Distance;
+
+/// An address of an object, as kernels of 32 bits have it.
+const ADDRESS_BYTES: u64 = 4;
 
 /// Expiries that may wait for their time although they do not hold any more.
 const STALE_TIMERS_KEPT: usize = 64;
@@ -36,6 +41,8 @@ pub struct Core<'a> {
     pub buses: Buses,
     /// What of messages is in their caches.
     pub caches: Caches,
+    /// Where their memory comes from.
+    pub allocator: Allocator,
     /// What interrupts them beside what tasks do.
     pub background: Background,
     /// Tasks, and where they are.
@@ -146,6 +153,29 @@ impl Core<'_> {
         let fetch = Fetch { from: self.here(), bytes: over_bus, takes_ns, behind_ns };
         self.buses.fetch((&mut self.cpus, &mut self.time), fetch);
         takes_ns
+    }
+
+    /// The active CPU does what a batch takes with each of the allocator's locks held, one after
+    /// the other: addresses come from who had the lock before, lines of slabs from memory.
+    pub fn carry_out(&mut self, batch: Batch) {
+        if batch == Batch::default() {
+            return;
+        }
+        for number in 0..self.allocator.nr_locks() {
+            let lock = self.allocator.lock(number);
+            let costs = self.cpus.costs();
+            let waits_ns = lock.free_at_ns.saturating_sub(self.now_ns());
+            let addresses = (batch.shared * ADDRESS_BYTES).div_ceil(costs.line_bytes);
+            let (lock_ns, line_ns) =
+                (costs.lock_ns, costs.line_transfer_ns[Distance::Node as usize]);
+            let bytes = batch.lines * costs.line_bytes;
+            let own_ns = lock_ns + self.fetch_lines(1 + addresses, lock.holder, waits_ns);
+            let takes_ns = batch.lines * line_ns;
+            let fetch = Fetch { from: self.here(), bytes, takes_ns, behind_ns: waits_ns + own_ns };
+            self.buses.fetch((&mut self.cpus, &mut self.time), fetch);
+            self.charge(Spent::Kernel, waits_ns + own_ns + takes_ns);
+            self.allocator.unlock(number, self.released());
+        }
     }
 
     /// How much a CPU's cache has taken in, in KiB: what was there before may have left it.

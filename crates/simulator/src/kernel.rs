@@ -3,6 +3,7 @@
 
 use crate::Options;
 use crate::agenda::{NEVER_NS, When};
+use crate::allocator::Allocator;
 use crate::background::Background;
 use crate::buses::Buses;
 use crate::caches::Caches;
@@ -73,6 +74,7 @@ impl<'a> Kernel<'a> {
             cpus,
             buses: Buses::new(machine, costs),
             caches: Caches::new(machine, costs),
+            allocator: Allocator::new(machine, costs.allocator),
             background: Background::new(machine, options.seed),
             groups: Groups::new(&mut visible, workload),
             idle: Idle::new(&machine.cpus, &mut visible),

@@ -12,6 +12,7 @@
 mod abi;
 mod affinity;
 mod agenda;
+mod allocator;
 mod background;
 mod birth;
 mod buses;

@@ -3,7 +3,7 @@
 //! Method: closed forms of one sender and one receiver on one CPU, with a cache of a few messages.
 
 use crate::support::*;
-use scenario::machine::Machine;
+use scenario::machine::{AllocatorCosts, Machine};
 use scenario::workload::{Channel, Op, Workload};
 use std::collections::BTreeMap;
 
@@ -74,6 +74,36 @@ fn memory_is_used_again_while_it_is_warm() {
     let mut warm = machine(1);
     warm.costs.cold_write_ns_per_kib = 0;
     assert_eq!(of(&machine(1)) - of(&warm.with_digest()), cold_ns(WRITE_NS_PER_KIB, 1));
+}
+
+/// On the same machine, with a cache for all messages, memory comes from slabs, and goes back.
+fn with_allocator(allocator: AllocatorCosts) -> u64 {
+    let mut machine = machine(1 << 20);
+    (machine.costs.allocator, machine.costs.line_transfer_ns) = (allocator, [0, 0, 0, LINE_NS, 0]);
+    kernel_ns(&machine.with_digest())
+}
+
+const LINE_NS: u64 = 100;
+
+#[test]
+fn memory_of_slabs_costs_lines_for_each_object() {
+    let none = with_allocator(AllocatorCosts::default());
+    let one = AllocatorCosts {
+        objects: 2,
+        batch: 1,
+        get_lines: 3,
+        free_lines: 5,
+        ..AllocatorCosts::default()
+    };
+    assert_eq!(with_allocator(one) - none, NR_MESSAGES * 2 * (3 + 5) * LINE_NS);
+    // What a CPU keeps is not given back, and all that is got comes in whole batches.
+    let kept = AllocatorCosts { kept: 24, batch: 12, ..one };
+    let got = NR_MESSAGES.div_ceil(12) * 12;
+    let freed = (got - 24).div_ceil(12) * 12;
+    assert_eq!(with_allocator(kept) - none, 2 * (got * 3 + freed * 5) * LINE_NS);
+    // With room in the shared array nothing goes back at all.
+    let shared = AllocatorCosts { shared: 1000, ..kept };
+    assert_eq!(with_allocator(shared) - none, 2 * got * 3 * LINE_NS);
 }
 
 #[test]

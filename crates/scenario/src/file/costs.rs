@@ -17,6 +17,9 @@ pub const LINE_BYTES_MAX: u64 = 4096;
 /// The most cache lines that a message's header or a channel's state may have.
 pub const LINES_MAX: u64 = 1024;
 
+/// The most objects that an allocator may keep, and lines that it may look at.
+pub const ALLOCATOR_MAX: u64 = 1024;
+
 const DISTANCE_KEYS: [&str; DISTANCES] = ["same", "smt", "cache", "node", "remote"];
 
 /// A cost, as a file has it.
@@ -52,7 +55,7 @@ const fn by_distance(key: &'static str, place: fn(&mut Costs) -> &mut [u64; DIST
     Cost { key, place: Place::ByDistance(place), range: (0, COST_NS_MAX), is_optional: false }
 }
 
-const COSTS: [Cost; 32] = [
+const COSTS: [Cost; 38] = [
     of("context_switch_ns", |costs| &mut costs.context_switch_ns),
     of("thread_switch_ns", |costs| &mut costs.thread_switch_ns),
     optional(of("cold_switch_ns", |costs| &mut costs.cold_switch_ns)),
@@ -82,6 +85,12 @@ const COSTS: [Cost; 32] = [
     by_distance("refill_ns_per_kib", |costs| &mut costs.refill_ns_per_kib),
     within(of("cache_kib", |costs| &mut costs.cache_kib), 0, CACHE_KIB_MAX),
     within(of("smt_percent", |costs| &mut costs.smt_percent), 1, 100),
+    of_allocator("allocator_objects", |costs| &mut costs.allocator.objects),
+    of_allocator("allocator_kept", |costs| &mut costs.allocator.kept),
+    of_allocator("allocator_batch", |costs| &mut costs.allocator.batch),
+    of_allocator("allocator_shared", |costs| &mut costs.allocator.shared),
+    of_allocator("allocator_get_lines", |costs| &mut costs.allocator.get_lines),
+    of_allocator("allocator_free_lines", |costs| &mut costs.allocator.free_lines),
     of_policy("instruction_ps", |costs| &mut costs.policy.instruction_ps),
     of_policy("division_ps", |costs| &mut costs.policy.division_ps),
     of_policy("call_ps", |costs| &mut costs.policy.call_ps),
@@ -89,6 +98,10 @@ const COSTS: [Cost; 32] = [
 
 const fn of_policy(key: &'static str, place: fn(&mut Costs) -> &mut u64) -> Cost {
     optional(within(of(key, place), 0, INSTRUCTION_PS_MAX))
+}
+
+const fn of_allocator(key: &'static str, place: fn(&mut Costs) -> &mut u64) -> Cost {
+    optional(within(of(key, place), 0, ALLOCATOR_MAX))
 }
 
 // ---- reading ------------------------------------------------------------------------------------
@@ -102,6 +115,7 @@ pub(crate) fn read_costs(node: &Node) -> Result<Costs, ScenarioError> {
             read_cost(&table, cost, &mut costs)?;
         }
     }
+    check_allocator(&table, &costs)?;
     Ok(costs)
 }
 
@@ -116,9 +130,20 @@ pub(crate) fn read_costs_by_policy(
         for cost in COSTS.iter().filter(|cost| table.has(cost.key)) {
             read_cost(&table, cost, &mut costs)?;
         }
+        check_allocator(&table, &costs)?;
         Ok((policy.to_string(), costs))
     };
     node.any_table()?.entries()?.into_iter().map(read).collect()
+}
+
+/// An allocator with objects hands them out in batches.
+fn check_allocator(table: &TableNode, costs: &Costs) -> Result<(), ScenarioError> {
+    if costs.allocator.objects == 0 || costs.allocator.batch > 0 {
+        return Ok(());
+    }
+    let key = if table.has("allocator_batch") { "allocator_batch" } else { "allocator_objects" };
+    let hint = "set `allocator_batch` to 1 or more, or `allocator_objects` to 0";
+    Err(sourced(table, key)?.bad("objects without a batch in which they come", hint))
 }
 
 /// The table in `node`, which has nothing but costs.

@@ -17,7 +17,7 @@ use crate::made::builder::ProgramBuilder;
 use crate::made::draw::Random;
 use crate::made::random_changes::disturb;
 use crate::model::machine::{
-    Costs, Cpu, DISTANCES, Linux, Machine, PolicyCosts, WATCHDOG_DEFAULT_NS,
+    AllocatorCosts, Costs, Cpu, DISTANCES, Linux, Machine, PolicyCosts, WATCHDOG_DEFAULT_NS,
 };
 use crate::model::workload::{
     Amount, Channel, InitialTask, Op, Program, Repeat, TaskTemplate, Workload,
@@ -113,6 +113,7 @@ fn random_costs(rng: &mut Random) -> Costs {
         // Not drawn: what seeds made before there was this cost is what they make now.
         cold_switch_ns: 0,
         cold_write_ns_per_kib: 0,
+        allocator: AllocatorCosts::default(),
         syscall_ns: cost(1_000),
         message_ns: cost(3_000),
         copy_ns_per_kib: cost(1_000),

@@ -4,7 +4,9 @@
 //! when what it stands for changes. Descriptions and the names of files are left out; the names of
 //! tasks are kept, because a policy can read them (`comm`).
 
-use crate::model::machine::{Bus, Costs, Interrupts, Machine, PolicyCosts, SpeedStep};
+use crate::model::machine::{
+    AllocatorCosts, Bus, Costs, Interrupts, Machine, PolicyCosts, SpeedStep,
+};
 use crate::model::workload::{
     Amount, Cgroup, ChangeKind, CpuSet, Op, Quantiles, Repeat, TaskTemplate, Workload,
 };
@@ -94,6 +96,13 @@ fn encode_costs(out: &mut Encoder, costs: &Costs) {
     if costs.cold_write_ns_per_kib > 0 {
         out.text("cold writes");
         out.number(costs.cold_write_ns_per_kib);
+    }
+    if costs.allocator != AllocatorCosts::default() {
+        out.text("allocator");
+        let AllocatorCosts { objects, kept, batch, shared, get_lines, free_lines } =
+            costs.allocator;
+        let all = [objects, kept, batch, shared, get_lines, free_lines];
+        all.into_iter().for_each(|number| out.number(number));
     }
     if costs.policy.any() {
         let PolicyCosts { instruction_ps, division_ps, call_ps } = costs.policy;

@@ -207,6 +207,27 @@ pub struct Costs {
     /// What the policy's own instructions cost.
     #[serde(default)]
     pub policy: PolicyCosts,
+    /// What memory for messages costs.
+    #[serde(default)]
+    pub allocator: AllocatorCosts,
+}
+
+/// What memory for messages costs; all 0 where it costs nothing to get and to free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AllocatorCosts {
+    /// Objects that a message consists of, each of a kind that has a lock.
+    pub objects: u64,
+    /// Free objects of a kind that a CPU keeps at most.
+    pub kept: u64,
+    /// How many it gives away, or gets, at a time.
+    pub batch: u64,
+    /// Free objects of a kind that CPUs keep for each other at most.
+    pub shared: u64,
+    /// Cache lines of slabs that are looked at for each object that comes from one.
+    pub get_lines: u64,
+    /// Those for each object that goes back to one.
+    pub free_lines: u64,
 }
 
 /// What instructions of a policy cost, in picoseconds; all 0 where they take no time.
@@ -273,6 +294,7 @@ impl Costs {
             cache_kib,
             smt_percent,
             policy: _, // The digest has it apart.
+            allocator: _,
         } = *self;
         let mut values = vec![context_switch_ns, thread_switch_ns, syscall_ns, message_ns];
         values.extend([copy_ns_per_kib, wakeup_ns, ipi_send_ns, ipi_ns, idle_exit_ns]);

@@ -1,6 +1,8 @@
 //! Sending and receiving: what they do to channels, and what they take.
 
 use super::{Outcome, RETRY, entry_ns};
+use crate::allocator::Batch;
+use crate::caches::{Mark, Touched};
 use crate::channel::Message;
 use crate::flags::WAKE_TTWU;
 use crate::kernel::Kernel;
@@ -19,7 +21,7 @@ impl Kernel<'_> {
         let core = &mut self.core;
         let is_cold = core.caches.are_there()
             && self.programs.channel(channel).has_room_for(bytes)
-            && !core.caches.next_is_warm(core.here());
+            && !core.caches.is_warm(core.here(), core.allocator.next(core.here()));
         if !is_cold {
             return 0;
         }
@@ -37,15 +39,15 @@ impl Kernel<'_> {
         let first = channel.messages.front().filter(|_| channel.content_bytes > 0);
         let Some(message) = first else { return at_ns };
         let bytes = u64::from(wanted).min(channel.content_bytes);
-        let (from, mark, core) = (message.cpu, message.mark, &mut self.core);
+        let (sent, core) = (message.sent, &mut self.core);
         let costs = core.cpus.costs();
-        let fetch_ns = if core.caches.are_there() && !core.caches.has(from as usize, mark) {
+        let fetch_ns = if core.caches.are_there() && !core.caches.has(sent) {
             let ns_per_kib = costs.refill_ns_per_kib[Distance::Same as usize];
             let bytes = costs.message_bytes(bytes);
             core.fetch_memory(bytes, ns_per_kib, (bytes, at_ns))
         } else {
             // Of a message that was sent from another CPU its lines are fetched.
-            core.fetch_lines(costs.message_lines_of(bytes), from, at_ns)
+            core.fetch_lines(costs.message_lines_of(bytes), sent.cpu, at_ns)
         };
         at_ns + fetch_ns + self.copying_ns(bytes as u32)
     }
@@ -76,16 +78,19 @@ impl Kernel<'_> {
             return Outcome::Blocks;
         }
         let state = self.core.tasks.state_mut(task);
-        let mark = if self.core.caches.are_there() {
+        let mut sent = Touched { cpu, mark: Mark::COLD };
+        let mut batch = Batch::default();
+        if self.core.caches.are_there() {
+            let memory;
+            (memory, batch) = self.core.allocator.get(cpu as usize);
             let all_told = self.core.cpus.costs().message_bytes(bytes.into());
-            self.core.caches.write(cpu as usize, all_told)
-        } else {
-            0
-        };
-        channel.put(Message { bytes, left: bytes, cpu, mark, request: state.request });
+            sent = self.core.caches.touch(cpu as usize, all_told, memory);
+        }
+        channel.put(Message { bytes, left: bytes, sent, request: state.request });
         state.next_operation();
         let receiver = channel.receivers.pop_front();
         let sync = self.programs.sync_of(index);
+        self.core.carry_out(batch);
         if let Some(receiver) = receiver {
             self.core.wake_up(receiver, WAKE_TTWU | sync);
         }
@@ -106,11 +111,16 @@ impl Kernel<'_> {
             state.phase = RETRY;
             return Outcome::Blocks;
         }
-        let (caches, costs) = (&mut self.core.caches, self.core.cpus.costs());
+        let (caches, allocator) = (&mut self.core.caches, &mut self.core.allocator);
+        let costs = self.core.cpus.costs();
+        let mut batch = Batch::default();
         let (got, request) = channel.get(state.bytes_left, |message| {
             if caches.are_there() {
-                let by = (message.cpu as usize, message.mark);
-                caches.read(cpu as usize, costs.message_bytes(message.bytes.into()), by);
+                let bytes = costs.message_bytes(message.bytes.into());
+                let read = caches.touch(cpu as usize, bytes, Some(message.sent));
+                let freed = allocator.free(cpu as usize, read);
+                batch.shared += freed.shared;
+                batch.lines += freed.lines;
             }
         });
         state.request = request;
@@ -123,9 +133,10 @@ impl Kernel<'_> {
         let to_wake = if drained { channel.senders.len() as u32 } else { 0 };
         state.to_wake = to_wake;
         state.last_to_wake = channel.nr_blocked;
-        if channel.content_bytes > 0
-            && let Some(next) = channel.receivers.pop_front()
-        {
+        let any = channel.content_bytes > 0;
+        let next = if any { channel.receivers.pop_front() } else { None };
+        self.core.carry_out(batch);
+        if let Some(next) = next {
             // There is more than this task wanted.
             let sync = self.programs.sync_of(index);
             self.core.wake_up(next, WAKE_TTWU | sync);
