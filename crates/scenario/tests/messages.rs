@@ -271,7 +271,6 @@ const SMALL: Hackbench = Hackbench {
     bytes: 1,
     threads: false,
     channel: PIPE,
-    ready: PIPE,
     send_work_ns: 5,
     recv_work_ns: 5,
     footprint_kib: 0,

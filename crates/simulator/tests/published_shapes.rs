@@ -29,12 +29,10 @@ fn seconds(
     result.makespan_ns as f64 / S as f64
 }
 
-/// Time of hackbench. The pipe through which tasks report ready is as long as it is since 2.6.11:
-/// with one page, starting 200 groups takes a minute of real time that is not part of the result.
+/// Time of hackbench.
 fn hackbench_s(policy: &str, machine: &str, groups: u32, loops: u32) -> f64 {
     let (groups, loops) = (groups.to_string(), loops.to_string());
-    let parameters =
-        [("groups", groups.as_str()), ("loops", loops.as_str()), ("pipe_buffer_bytes", "65536")];
+    let parameters = [("groups", groups.as_str()), ("loops", loops.as_str())];
     seconds(policy, machine, ("hackbench", &parameters), 1, &[])
 }
 

@@ -29,10 +29,8 @@ pub struct Hackbench {
     pub bytes: u32,
     /// Whether all tasks share one address space (threads) or have their own (processes).
     pub threads: bool,
-    /// What a receiver reads from: a socket pair or a pipe.
+    /// What a receiver reads from, and what tasks report ready through: a socket pair or a pipe.
     pub channel: Channel,
-    /// The pipe through which tasks report ready.
-    pub ready: Channel,
     /// User time of a sender for each message.
     pub send_work_ns: u64,
     /// User time of a receiver for each message.
@@ -64,8 +62,8 @@ pub(crate) const PARAMETERS: [&str; 15] = [
 
 /// The hackbench that the parameters of a file describe.
 pub(crate) fn read(settings: &Settings) -> Result<Workload, ScenarioError> {
-    let ready = read_pipe(settings)?;
-    let channel = if settings.truth("pipe")? { ready } else { read_socket(settings)? };
+    let (pipe, socket) = (read_pipe(settings)?, read_socket(settings)?);
+    let channel = if settings.truth("pipe")? { pipe } else { socket };
     check_message(settings, &channel)?;
     let hackbench = Hackbench {
         groups: settings.number("groups", 1, GROUPS_MAX)?,
@@ -73,7 +71,6 @@ pub(crate) fn read(settings: &Settings) -> Result<Workload, ScenarioError> {
         bytes: settings.number("bytes", 1, u32::MAX)?,
         threads: settings.truth("threads")?,
         channel,
-        ready,
         send_work_ns: settings.duration_ns("send_work")?,
         recv_work_ns: settings.duration_ns("recv_work")?,
         stagger_ns: settings.duration_ns("stagger")?,
@@ -130,8 +127,6 @@ impl Hackbench {
     /// The workload. O(groups) templates: a group's senders share one program.
     pub fn build(&self) -> Workload {
         let nr_channels = 1 + self.groups * TASKS_PER_SIDE;
-        let mut channels = vec![self.channel; nr_channels as usize];
-        channels[READY as usize] = self.ready;
         let mut templates = vec![self.template("hackbench", self.main_program())];
         for group in 0..self.groups {
             let first = 1 + group * TASKS_PER_SIDE;
@@ -144,7 +139,7 @@ impl Hackbench {
             name: "hackbench".to_string(),
             templates,
             initial: vec![InitialTask { template: MAIN, start_at_ns: 0 }],
-            channels,
+            channels: vec![self.channel; nr_channels as usize],
             nr_gates: 1,
             ..Workload::default()
         }
