@@ -463,20 +463,32 @@ def test_a_message_keeps_its_ends_and_counts_what_it_leaves_out():
 # ---- names that nothing has ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key", ["hz_by_policy", "sync_wakeups_by_policy"])
+SINGLED_OUT = {
+    "hz_by_policy": "[hz_by_policy]\neevfd = 100\n",
+    "sync_wakeups_by_policy": "[sync_wakeups_by_policy]\neevfd = true\n",
+    "costs_by_policy": '[costs_by_policy.eevfd]\ntick_ns = { value = 9, source = "own" }\n',
+}
+
+
+@pytest.mark.parametrize("key", [*SINGLED_OUT, "one_lock"])
 def test_a_machine_that_singles_out_no_policy_is_refused(command, tmp_path, key):
-    value = "100" if key == "hz_by_policy" else "true"
     shipped = (catalogue.data_directory() / "machines" / "laptop.toml").read_text()
     before = f"[{key}]\n" if f"[{key}]\n" in shipped else "[topology]\n"
-    after = "" if before.startswith(f"[{key}]") else before
-    mine = shipped.replace(before, f"[{key}]\neevfd = {value}\n{after}")
+    if key == "one_lock":
+        mine = shipped.replace("\nhz = ", '\none_lock = ["eevfd"]\nhz = ', 1)
+    else:
+        after = "" if before.startswith(f"[{key}]") else before
+        mine = shipped.replace(before, SINGLED_OUT[key] + after)
     (tmp_path / "mine.toml").write_text(mine)
     (tmp_path / "asked.toml").write_text(
         'policies = ["fifo"]\nworkload = "ping_pong"\nmachine = "./mine.toml"\nrepeat = 1\n'
     )
     message = refused(command("compare", "--experiment", "./asked.toml"))
-    assert "unknown policy 'eevfd' in hz_by_policy or sync_wakeups_by_policy of" in message
-    assert "mine.toml: did you mean eevdf" in message and "lies here or beside" in message
+    assert "unknown policy 'eevfd' in what" in message
+    assert (
+        "mine.toml says by policy: did you mean eevdf" in message
+        and "lies here or beside" in message
+    )
     run = ("run", "fifo", "--workload", "ping_pong", "--machine", "./mine.toml")
     assert "unknown policy 'eevfd'" in refused(command(*run))
     # It need not take part, if there is one.

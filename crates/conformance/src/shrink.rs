@@ -217,6 +217,7 @@ fn machines(scenario: &Scenario) -> Vec<Scenario> {
     plain.machine.hz = 1000;
     plain.machine.sync_wakeups = false;
     plain.machine.hz_by_policy.clear();
+    plain.machine.one_lock.clear();
     plain.machine.sync_wakeups_by_policy.clear();
     found.extend([costless, plain]);
     found

@@ -478,6 +478,7 @@ fn each_cost_and_each_number_of_a_machine_changes_the_digest() {
         change(&|m| m.costs.cold_write_ns_per_kib = 1),
         change(&|m| m.costs.allocator.objects = 1),
         change(&|m| m.costs.allocator.kept = 1),
+        change(&|m| m.one_lock = BTreeSet::from(["o1".to_string()])),
         change(&|m| m.costs_by_policy = BTreeMap::from([("o1".to_string(), m.costs.clone())])),
         change(&|m| m.interrupts = vec![interrupts(0, 2_000, 7)]),
         change(&|m| m.interrupts = vec![interrupts(1, 2_000, 7)]),

@@ -22,6 +22,9 @@ pub struct Channel {
     pub content_bytes: u64,
     /// Tasks that wait for data, longest first.
     pub receivers: VecDeque<TaskId>,
+    /// Whether a receiver waits for the lock with which it goes to sleep: the next sender takes it,
+    /// too, to see that it need not be woken.
+    pub dozes: bool,
     /// Tasks that wait for room, longest first, each with its number among all that ever did.
     pub senders: VecDeque<(u64, TaskId)>,
     /// Tasks that ever waited for room.

@@ -184,6 +184,35 @@ impl Core<'_> {
         self.caches.came_in(cpu).map_or(self.cpus[cpu].cache_turnover_kib, |bytes| bytes >> 10)
     }
 
+    /// Where CPUs decide only with the lock of all tasks that wait, which is that of the policy's
+    /// queues: the active one waits for it, if it is held; whether it did.
+    #[inline]
+    pub fn waits_to_decide(&mut self) -> bool {
+        self.picking.waits_to_decide() && self.wait_to_decide()
+    }
+
+    fn wait_to_decide(&mut self) -> bool {
+        let lock = self.deciding_queue().map(|queue| self.queues.get(queue).lock);
+        let free_at_ns = lock.map_or(0, |lock| lock.free_at_ns);
+        let waits_ns = free_at_ns.saturating_sub(self.now_ns());
+        self.charge(Spent::LockWait, waits_ns);
+        waits_ns > 0
+    }
+
+    /// The active CPU takes that lock to wake somebody up who is not asleep yet.
+    pub fn find_awake(&mut self) {
+        if let Some(queue) = self.deciding_queue() {
+            self.take(self.queues.get(queue).lock);
+            let released = self.released();
+            self.queues.get_mut(queue).lock = released;
+        }
+    }
+
+    /// The policy's queue whose lock is held longest: with one queue, that one.
+    fn deciding_queue(&self) -> Option<u32> {
+        self.queues.of_policy().max_by_key(|&queue| self.queues.get(queue).lock.free_at_ns)
+    }
+
     /// A lock that the active CPU gives up now.
     pub fn released(&self) -> Lock {
         Lock { free_at_ns: self.now_ns(), holder: self.here() as u32 }

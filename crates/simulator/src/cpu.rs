@@ -83,6 +83,10 @@ pub struct Cpu {
     clock_ns: u64,
     /// What it does from its clock on.
     pub activity: Activity,
+    /// Whether what ends next is its wait for the lock with which it decides.
+    pub decides: bool,
+    /// Whether its task would have gone to sleep, had it not waited for that lock.
+    pub has_spun: bool,
     /// When the present activity ends by itself.
     pub ends: When,
     /// When each of [`Await`] comes, and the first of them.

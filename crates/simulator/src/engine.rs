@@ -146,8 +146,11 @@ impl Kernel<'_> {
         if computed > 0 {
             tasks.state_mut(task).compute(computed);
         }
+        let decides = std::mem::take(&mut state.decides);
         time.begin(cpu, when.at_ns);
-        self.conclude(task);
+        if !decides {
+            self.conclude(task);
+        }
         (true, false)
     }
 
@@ -338,6 +341,9 @@ impl Kernel<'_> {
         let state = &self.core.cpus[cpu];
         let mut current = state.current;
         if state.need_resched && !self.is_waking_others() {
+            if state.current.is_some() && self.core.waits_to_decide() {
+                return self.decide_later();
+            }
             self.pick();
             current = self.core.cpus[cpu].current;
         }
@@ -352,6 +358,15 @@ impl Kernel<'_> {
         time.set_next(cpu, state.next_event());
     }
 
+    /// The active CPU has the lock from now on, and picks once all that comes before is done.
+    fn decide_later(&mut self) {
+        let cpu = self.core.here();
+        let ends = self.core.time.turn(self.core.now_ns());
+        let state = &mut self.core.cpus[cpu];
+        (state.activity, state.ends, state.decides) = (Activity::Syscall, ends, true);
+        self.core.publish(cpu);
+    }
+
     /// Lets the active CPU pick a task, or go if it is to go offline.
     fn pick(&mut self) {
         if self.core.cpus[self.core.here()].leaves {
@@ -364,7 +379,7 @@ impl Kernel<'_> {
     /// The effect of the operation that has just ended on the active CPU.
     fn conclude(&mut self, task: TaskId) {
         match self.finish_operation(task) {
-            Outcome::Goes => {}
+            Outcome::Goes | Outcome::Spins => {}
             Outcome::Blocks => {
                 self.core.block_current(Place::Asleep);
                 self.pick();

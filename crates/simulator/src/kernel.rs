@@ -78,7 +78,7 @@ impl<'a> Kernel<'a> {
             background: Background::new(machine, options.seed),
             groups: Groups::new(&mut visible, workload),
             idle: Idle::new(&machine.cpus, &mut visible),
-            picking: Picking::default(),
+            picking: Picking::new(machine.one_lock.contains(name)),
             recorder: Recorder::of(options, &policy.object, nr_cpus).map_err(Refusal::Watch)?,
             policy: PolicyState::new(adopted, load, given, options, time),
             visible,

@@ -3,6 +3,8 @@
 /// How far it is, and what it told itself meanwhile.
 #[derive(Debug, Default)]
 pub struct Picking {
+    /// Whether CPUs decide only when they have the lock of all tasks that wait.
+    waits_to_decide: bool,
     is_choosing: bool,
     is_switching: bool,
     kicks: Option<OwnKicks>,
@@ -20,6 +22,17 @@ pub struct OwnKicks {
 }
 
 impl Picking {
+    /// Of a kernel where CPUs decide only when they have the lock of all tasks that wait, or not.
+    pub fn new(waits_to_decide: bool) -> Picking {
+        Picking { waits_to_decide, ..Picking::default() }
+    }
+
+    /// Whether CPUs decide only when they have the lock of all tasks that wait.
+    #[inline]
+    pub fn waits_to_decide(&self) -> bool {
+        self.waits_to_decide
+    }
+
     /// Its task has blocked: what it tells itself comes after it has picked.
     pub fn begin_switch(&mut self) {
         self.is_switching = true;

@@ -24,6 +24,8 @@ use scenario::workload::{Amount, Op, Repeat};
 pub enum Outcome {
     /// The task goes on.
     Goes,
+    /// The task would wait, but its CPU has to wait for a lock first, and then it tries again.
+    Spins,
     /// The task waits.
     Blocks,
     /// The task has ended.

@@ -336,3 +336,27 @@ fn a_task_that_blocks_pays_with_its_ticks_for_the_pick_of_the_next() {
     let (cheap, dear) = (share_of_prompt_wakeups(0), share_of_prompt_wakeups(MS));
     assert!(cheap > 0.9 && dear < 0.7, "{cheap} with cheap picks, {dear} with dear ones");
 }
+
+/// Three CPUs: on the first tasks yield to each other, so that their long walks hold the lock
+/// nearly all the time; on the second one sends a message each ms; on the third they are read.
+fn receiver_beside_walks(one_lock: bool) -> RunResult {
+    let mut machine = machine(3, HZ);
+    machine.costs.scan_step_ns = 50 * US;
+    if one_lock {
+        machine.one_lock.insert("linux_2_4".to_owned());
+    }
+    let mut tasks: Vec<TaskTemplate> =
+        (0..40).map(|_| pinned(task("yields", 0, forever(&[run(US), Op::Yield])), 0)).collect();
+    tasks.push(pinned(task("sender", 0, forever(&[run(MS), SEND])), 1));
+    tasks.push(pinned(task("receiver", 0, forever(&[RECEIVE])), 2));
+    let workload = with_sync(together(tasks), false);
+    outcome("linux_2_4", &machine.with_digest(), &workload, S, &[])
+}
+
+#[test]
+fn whom_a_message_reaches_before_it_has_the_lock_does_not_sleep() {
+    let [apart, one] = [false, true].map(receiver_beside_walks);
+    let sleeps = |result: &RunResult| group(result, "receiver").switches;
+    assert!(sleeps(&apart) > 100 && sleeps(&one) < 10, "{} {}", sleeps(&apart), sleeps(&one));
+    assert!(one.messages > 400 && apart.messages > 400, "both read on");
+}

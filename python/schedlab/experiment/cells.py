@@ -331,7 +331,7 @@ def _refuse_unknown_policies(machine: ChosenMachine, chosen: Sequence[ChosenPoli
         file = f"{name}{catalogue.POLICIES.suffix}"
         is_own = any((folder / file).is_file() for folder in (Path(machine.path).parent, Path()))
         if name not in known and not is_own:
-            where = f"in hz_by_policy or sync_wakeups_by_policy of {machine.path}"
+            where = f"in what {machine.path} says by policy"
             error = UnknownName("policy", name, known, where)
             error.hint += "; of your own one that takes part, or lies here or beside the machine"
             raise error

@@ -11,7 +11,7 @@ use crate::model::machine::{
     Bus, CPUS_MAX, Costs, Cpu, Distance, Linux, Machine, Release, WATCHDOG_DEFAULT_NS,
 };
 use crate::reading::{Document, Node, TableNode, parse_table, read_table, stem};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use toml::Table;
 
@@ -28,13 +28,14 @@ pub const WATCHDOG_S_MAX: u32 = 86_400;
 /// The most that a bus may carry: 10 TB a second.
 pub const BUS_MB_PER_S_MAX: u64 = 10_000_000;
 
-const ROOT_KEYS: [&str; 17] = [
+const ROOT_KEYS: [&str; 18] = [
     "description",
     "source",
     "hz",
     "hz_by_policy",
     "sync_wakeups",
     "sync_wakeups_by_policy",
+    "one_lock",
     "linux",
     "watchdog_s",
     "sched_ext",
@@ -94,6 +95,7 @@ fn machine_of(file: String, table: &Table) -> Result<Machine, ScenarioError> {
             None => linux.is_some_and(Linux::wakes_synchronously),
         },
         sync_wakeups_by_policy: read_sync_wakeups_by_policy(&root)?,
+        one_lock: read_one_lock(&root)?,
         watchdog_ns: match root.get("watchdog_s")? {
             Some(seconds) => u64::from(seconds.unsigned_32(1, WATCHDOG_S_MAX)?) * 1_000_000_000,
             None => WATCHDOG_DEFAULT_NS,
@@ -164,6 +166,11 @@ fn read_sync_wakeups_by_policy(root: &TableNode) -> Result<BTreeMap<String, bool
     let Some(table) = root.get("sync_wakeups_by_policy")? else { return Ok(BTreeMap::new()) };
     let entries = table.any_table()?.entries()?;
     entries.into_iter().map(|(policy, sync)| Ok((policy.to_string(), sync.boolean()?))).collect()
+}
+
+fn read_one_lock(root: &TableNode) -> Result<BTreeSet<String>, ScenarioError> {
+    let Some(policies) = root.get("one_lock")? else { return Ok(BTreeSet::new()) };
+    policies.elements()?.iter().map(|policy| Ok(policy.text()?.to_string())).collect()
 }
 
 /// CPUs in the order in which Linux usually numbers them: the first hardware thread of every

@@ -111,6 +111,10 @@ pub fn machine_text(machine: &Machine, source: &str) -> Result<String, Irregular
     if let Some(release) = machine.release {
         let _ = writeln!(text, "sched_ext = \"{release}\"");
     }
+    if !machine.one_lock.is_empty() {
+        let policies: Vec<String> = machine.one_lock.iter().map(|name| quoted(name)).collect();
+        let _ = writeln!(text, "one_lock = [{}]", policies.join(", "));
+    }
     let speeds: Vec<u32> = machine.cpus.iter().map(|cpu| cpu.speed_permille).collect();
     let _ = writeln!(text, "speed_permille = {speeds:?}");
     if !machine.turbo_permille.is_empty() {

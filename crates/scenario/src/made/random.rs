@@ -22,7 +22,7 @@ use crate::model::machine::{
 use crate::model::workload::{
     Amount, Channel, InitialTask, Op, Program, Repeat, TaskTemplate, Workload,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The most CPUs of a random machine.
@@ -76,6 +76,7 @@ fn random_machine(seed: u64, rng: &mut Random) -> Machine {
         hz,
         hz_by_policy: BTreeMap::new(),
         costs_by_policy: BTreeMap::new(),
+        one_lock: BTreeSet::new(),
         sync_wakeups,
         sync_wakeups_by_policy: BTreeMap::new(),
         linux: if sync_wakeups { None } else { Linux::named("2.6.24") },

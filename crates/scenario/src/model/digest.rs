@@ -83,6 +83,10 @@ fn encode_machine(out: &mut Encoder, machine: &Machine) {
         out.number((*permille).into());
         out.numbers(cpus);
     }
+    for policy in &machine.one_lock {
+        out.text("one lock");
+        out.text(policy);
+    }
     for (policy, costs) in &machine.costs_by_policy {
         out.text("costs");
         out.text(policy);

@@ -4,7 +4,7 @@
 //! nothing else in a simulation takes time.
 
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// The largest number of CPUs a machine may have: the width of the simulator's widest CPU masks.
@@ -364,6 +364,10 @@ pub struct Machine {
     pub sync_wakeups: bool,
     /// The same for kernels of another age, by policy name.
     pub sync_wakeups_by_policy: BTreeMap<String, bool>,
+    /// Policies whose kernels have one run-queue lock, which a CPU takes before it decides: whom a
+    /// message reaches while it waits for the lock does not sleep, and who is to make way for
+    /// several meanwhile does so once (Linux up to 2.4, `schedule` and `try_to_wake_up`).
+    pub one_lock: BTreeSet<String>,
     /// How long a runnable task may wait for a CPU before the watchdog ends the run, where the
     /// policy does not ask for less. The kernel's is 30 s; before sched_ext there was none.
     pub watchdog_ns: u64,
@@ -398,8 +402,8 @@ impl Machine {
     /// The policies whose kernels are another here, each once, in the order of their names.
     pub fn policies(&self) -> impl Iterator<Item = &str> {
         let by_policy = self.hz_by_policy.keys().chain(self.sync_wakeups_by_policy.keys());
-        let by_policy = by_policy.chain(self.costs_by_policy.keys());
-        by_policy.map(String::as_str).collect::<std::collections::BTreeSet<_>>().into_iter()
+        let by_policy = by_policy.chain(self.costs_by_policy.keys()).chain(&self.one_lock);
+        by_policy.map(String::as_str).collect::<BTreeSet<_>>().into_iter()
     }
 
     /// Bytes that fit into a pipe that does not say so itself.

@@ -89,10 +89,13 @@ impl Kernel<'_> {
         channel.put(Message { bytes, left: bytes, sent, request: state.request });
         state.next_operation();
         let receiver = channel.receivers.pop_front();
+        let dozes = std::mem::take(&mut channel.dozes);
         let sync = self.programs.sync_of(index);
         self.core.carry_out(batch);
         if let Some(receiver) = receiver {
             self.core.wake_up(receiver, WAKE_TTWU | sync);
+        } else if dozes {
+            self.core.find_awake();
         }
         Outcome::Goes
     }
@@ -107,10 +110,22 @@ impl Kernel<'_> {
         let channel = self.programs.channel_mut(index);
         channel.last_cpu = Some(cpu);
         if channel.content_bytes == 0 {
-            channel.receivers.push_back(task);
             state.phase = RETRY;
+            channel.dozes = self.core.waits_to_decide();
+            if channel.dozes {
+                self.core.cpus[cpu as usize].has_spun = true;
+                return Outcome::Spins;
+            }
+            self.core.cpus[cpu as usize].has_spun = false;
+            channel.receivers.push_back(task);
             return Outcome::Blocks;
         }
+        if std::mem::take(&mut self.core.cpus[cpu as usize].has_spun) {
+            // It was about to sleep, so its CPU picks, from it and from those that wait.
+            self.core.cpus[cpu as usize].need_resched = true;
+            self.core.tasks.seen_mut(task).scx.slice = 0;
+        }
+        let state = self.core.tasks.state_mut(task);
         let (caches, allocator) = (&mut self.core.caches, &mut self.core.allocator);
         let costs = self.core.cpus.costs();
         let mut batch = Batch::default();

@@ -19,6 +19,7 @@ pub fn machine(nr_cpus: usize, hz: u32) -> Machine {
     machine.hz = hz;
     machine.hz_by_policy.clear();
     machine.costs_by_policy.clear();
+    machine.one_lock.clear();
     machine.sync_wakeups = false; // The workload says which wake-ups are.
     machine.sync_wakeups_by_policy.clear();
     machine
