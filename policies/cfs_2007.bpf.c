@@ -18,8 +18,9 @@
  * Ignored or approximated:
  *  1. The code of April 2007 was not at hand. The first merge (July 2007) keeps its two numbers,
  *     key and wait_runtime; cfs_2007.sets.toml says what is known of granularities then.
- *  2. Key and wait_runtime are rounded down as in Linux, but by division, not by multiplication
- *     with rounded inverse weights. stat_granularity is 0.
+ *  2. Key and wait_runtime are rounded down as in Linux, which multiplies with the inverse of the
+ *     load and divides when the load has changed; here the quotients are exact. Other weights than
+ *     nice 0 are divided by. stat_granularity is 0.
  *  3. Groups, and PRECISE_CPU_LOAD: load is averaged over ticks as in 2.6.22.
  *  4. Scheduling domains: all CPUs are one domain of one-CPU groups, with the constants of the CPU
  *     domain. No exec balancing (sched_ext has no hook for it), no power saving, no active
@@ -90,6 +91,7 @@ const volatile u64 load_fuzz = 1024;
 #define IDLE_WEIGHT 2
 #define GRANULARITY_MAX_NS (100 * NSEC_PER_MSEC)
 #define FAIR_CLOCK_START (1ULL << 40) /* away from 0, so that keys never wrap */
+#define INVERSE_ONE (1ULL << 32)
 #define PULL_STEPS_MAX 32
 #define LOAD_FUZZ_MAX (1ULL << 20)
 #define BALANCE_MIN_NS (1 * NSEC_PER_MSEC)
@@ -125,6 +127,8 @@ struct {
 struct cfs_queue {
 	struct cpu_queue base;
 	struct load load;
+	u64 divisor; /* the load by which time was divided last */
+	u64 inverse; /* 2^32 / divisor, rounded down */
 	u64 fair_clock_ns;
 	u64 bonus_ns; /* credited to sleepers and not yet taken back */
 	/* The running task, if is_busy. */
@@ -186,20 +190,39 @@ static u64 pay_back(struct cfs_queue *q, u64 entitled_ns)
 	return ns;
 }
 
+static void note_divisor(struct cfs_queue *q, u64 load)
+{
+	if (q->divisor == load)
+		return;
+	q->divisor = load;
+	q->inverse = INVERSE_ONE / load;
+}
+
+/* value / divisor. Of a value below 2^32 the product falls short of the quotient by less than 1:
+ * rounded down it is right or one too low, which the remainder tells. */
+static u64 divided(const struct cfs_queue *q, u64 value)
+{
+	u64 quotient = value * q->inverse / INVERSE_ONE;
+
+	if (value >= INVERSE_ONE / 2)
+		return value / q->divisor;
+	return value - quotient * q->divisor < q->divisor ? quotient : quotient + 1;
+}
+
 /* Lets the fair clock pass: the running task gets more than an ideal CPU would have given it. */
 static void charge(struct cfs_queue *q, u64 now)
 {
-	u64 ran_ns = since(q->charged_at_ns, now);
-	u64 load = max(max(q->load.now, q->weight), 1ULL);
-	u64 entitled_ns = ran_ns * q->weight / load;
+	u64 ran_ns = since(q->charged_at_ns, now), entitled_ns;
 
 	if (!q->is_busy)
 		return;
+	note_divisor(q, max(max(q->load.now, q->weight), 1ULL));
+	entitled_ns = divided(q, ran_ns * q->weight);
 	q->charged_at_ns += ran_ns;
 	q->ran_ns += ran_ns;
 	q->wait_runtime_ns = limited(q->wait_runtime_ns +
 				     (s64)(entitled_ns - pay_back(q, entitled_ns) - ran_ns));
-	q->fair_clock_ns += ran_ns * NICE_0_WEIGHT / load;
+	q->fair_clock_ns += divided(q, ran_ns * NICE_0_WEIGHT);
 }
 
 /* Adds the fair time since the task began to wait or sleep, for its weight; never beyond the limit,

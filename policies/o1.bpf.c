@@ -32,6 +32,7 @@
  */
 #include <scx/common.bpf.h>
 #include <scx/hotplug.bpf.h>
+#include <scx/reciprocals.bpf.h>
 #include <scx/tunables.bpf.h>
 
 char _license[] SEC("license") = "GPL";
@@ -80,7 +81,7 @@ enum waker { WAKER_NONE, WAKER_TASK, WAKER_INTERRUPT, WAKER_DEVICE };
 struct task {
 	u64 sleep_avg_ns;
 	u64 switched_at_ns; /* when it last woke up, or got or lost a CPU */
-	u64 ticked_at_ns;   /* ticks after this are not taken off yet, while it runs */
+	u64 next_tick_ns;   /* ticks from this one on are not taken off yet, while it runs */
 	u32 time_slice;     /* ticks left */
 	u32 prio;
 	u32 cpu; /* whose queue it belongs to, and in which array it stands */
@@ -107,6 +108,7 @@ struct cpu {
 	u32 active;
 	u32 prio; /* of the running task, MAX_PRIO if there is none */
 	u64 nr_running;
+	u64 next_tick_ns;  /* the first tick after it last began to run a task */
 	u64 expired_at_ns; /* when the first task expired since the arrays changed; 0: none has */
 	u32 best_expired_prio;
 	u32 busiest;      /* CPU from which to pull nr_to_pull tasks */
@@ -116,6 +118,11 @@ struct cpu {
 
 static struct cpu cpus[CPUS_MAX];
 static u32 nr_cpus;
+
+/* What Linux's compiler knew. It follows from the tunables: init computes it. */
+static u64 max_sleep_avg_ns;
+static u64 bonus_ns; /* this much sleep_avg is a bonus of 1 */
+struct reciprocal by_bonus_ns;
 
 /* Of each CPU: the tasks that each CPU had when it looked last. */
 struct seen {
@@ -177,16 +184,17 @@ static u32 time_slice_of(u32 static_prio)
 	return (u32)max(ticks_in(ns), 1ULL);
 }
 
-static u64 max_sleep_avg_ns(void)
-{
-	if (is_2_6_22())
-		return NSEC_PER_SEC;
-	return BONUS_MAX * time_slice_of(DEFAULT_PRIO) * tick_ns;
-}
-
 static u32 bonus_of(const struct task *t)
 {
-	return (u32)min(t->sleep_avg_ns * BONUS_MAX / max_sleep_avg_ns(), (u64)BONUS_MAX);
+	return (u32)min(divided_by(t->sleep_avg_ns, &by_bonus_ns), (u64)BONUS_MAX);
+}
+
+/* What a bonus of 1 is worth follows from the slice of nice 0. */
+static void set_constants(void)
+{
+	bonus_ns = is_2_6_22() ? NSEC_PER_SEC / BONUS_MAX : time_slice_of(DEFAULT_PRIO) * tick_ns;
+	max_sleep_avg_ns = BONUS_MAX * bonus_ns;
+	by_bonus_ns = reciprocal_of(bonus_ns);
 }
 
 static u32 effective_prio(const struct task_struct *p, const struct task *t)
@@ -216,7 +224,7 @@ static u64 interactive_sleep_ns(const struct task_struct *p)
 {
 	u32 bonus = (u32)(BONUS_MAX / 2 + interactive_delta(p) + 1);
 
-	return max_sleep_avg_ns() * bonus / BONUS_MAX - tick_ns;
+	return bonus_ns * bonus - tick_ns;
 }
 
 /* Ticks after which interactive tasks of one priority take turns. */
@@ -230,10 +238,9 @@ static u64 granularity_of(const struct task *t)
 /* ---- the sleep average --------------------------------------------------------------------- */
 
 /* A task that waited for a device is likely a hog that reads: it stays just interactive. */
-static u64 credit_left_by_device(const struct task_struct *p, struct task *t, u64 slept_ns)
+static u64 credit_left_by_device(const struct task_struct *p, struct task *t, u64 slept_ns,
+				 u64 limit_ns)
 {
-	u64 limit_ns = interactive_sleep_ns(p);
-
 	if (t->waker != WAKER_DEVICE || !p->mm || t->sleep_avg_ns + slept_ns < limit_ns)
 		return slept_ns;
 	t->sleep_avg_ns = max(t->sleep_avg_ns, limit_ns);
@@ -242,21 +249,20 @@ static u64 credit_left_by_device(const struct task_struct *p, struct task *t, u6
 
 static void credit_sleep_2_6_0(const struct task_struct *p, struct task *t, u64 slept_ns)
 {
-	u64 most_ns = max_sleep_avg_ns();
-	u64 own_slice_ns = time_slice_of(p->static_prio) * tick_ns;
+	u64 most_ns = max_sleep_avg_ns, limit_ns = interactive_sleep_ns(p);
 	bool is_sure = t->credit > CREDIT_LIMIT;
 
 	slept_ns = min(slept_ns, most_ns);
-	if (p->mm && t->waker != WAKER_DEVICE && slept_ns > interactive_sleep_ns(p)) {
-		t->sleep_avg_ns = most_ns - time_slice_of(DEFAULT_PRIO) * tick_ns;
+	if (p->mm && t->waker != WAKER_DEVICE && slept_ns > limit_ns) {
+		t->sleep_avg_ns = most_ns - bonus_ns;
 		t->credit += !is_sure;
 		return;
 	}
 	slept_ns *= max(BONUS_MAX - bonus_of(t), 1U);
 	if (t->credit < -CREDIT_LIMIT)
-		slept_ns = min(slept_ns, own_slice_ns);
+		slept_ns = min(slept_ns, time_slice_of(p->static_prio) * tick_ns);
 	if (!is_sure)
-		slept_ns = credit_left_by_device(p, t, slept_ns);
+		slept_ns = credit_left_by_device(p, t, slept_ns, limit_ns);
 	t->sleep_avg_ns += slept_ns;
 	if (t->sleep_avg_ns > most_ns) {
 		t->sleep_avg_ns = most_ns;
@@ -273,8 +279,8 @@ static void credit_sleep_2_6_22(const struct task_struct *p, struct task *t, u64
 		t->waker = WAKER_DEVICE;
 		return;
 	}
-	t->sleep_avg_ns += credit_left_by_device(p, t, slept_ns);
-	t->sleep_avg_ns = min(t->sleep_avg_ns, max_sleep_avg_ns());
+	t->sleep_avg_ns += credit_left_by_device(p, t, slept_ns, limit_ns);
+	t->sleep_avg_ns = min(t->sleep_avg_ns, max_sleep_avg_ns);
 }
 
 static void credit_sleep(const struct task_struct *p, struct task *t, u64 slept_ns)
@@ -289,7 +295,7 @@ static void credit_sleep(const struct task_struct *p, struct task *t, u64 slept_
 /* Running costs what sleeping gained; less for those who are known as interactive. */
 static void charge_run(struct task *t, u64 now)
 {
-	u64 ran_ns = min((u64)time_delta(now, t->switched_at_ns), max_sleep_avg_ns());
+	u64 ran_ns = min((u64)time_delta(now, t->switched_at_ns), max_sleep_avg_ns);
 
 	if (is_2_6_22() || t->credit > CREDIT_LIMIT)
 		ran_ns /= max(bonus_of(t), 1U);
@@ -316,32 +322,17 @@ static void mark_level(u32 cpu, const struct task *t)
 	__sync_fetch_and_or(&cpu_at(cpu)->levels[t->array & 1], 1ULL << level_of(t));
 }
 
-static u32 first_bit(u64 bits)
-{
-	u32 at = 0, step;
-
-	for (step = 32; step; step >>= 1) {
-		if (!(bits & ((1ULL << step) - 1))) {
-			bits >>= step;
-			at += step;
-		}
-	}
-	return at;
-}
-
 /* The best list of an array that has tasks. Tasks also leave lists behind our back, so a bit is
  * only a hint; only its own CPU clears it, as what it clears and what enqueue sets are both under
  * that CPU's lock. Not static: a kernel's verifier then goes through the loop once and for all. */
 __noinline u32 first_level(u32 cpu, u32 array)
 {
 	u64 *levels = &cpu_at(cpu)->levels[array & 1];
+	u32 tries;
 
-	bpf_repeat(LEVELS) {
-		u32 level;
+	for (tries = 0; tries < LEVELS && *levels; tries++) {
+		u32 level = __builtin_ctzll(*levels);
 
-		if (!*levels)
-			break;
-		level = first_bit(*levels);
 		if (scx_bpf_dsq_nr_queued(list_of(cpu, array, level)) > 0)
 			return level;
 		__sync_fetch_and_and(levels, ~(1ULL << (level & 63)));
@@ -355,7 +346,7 @@ __noinline u32 first_level(u32 cpu, u32 array)
 static bool expired_starve(const struct cpu *c, const struct task_struct *p, u64 now)
 {
 	/* More ticks than the limit, that is at least one more. */
-	u64 limit_ns = max_sleep_avg_ns() * c->nr_running + tick_ns;
+	u64 limit_ns = max_sleep_avg_ns * c->nr_running + tick_ns;
 
 	return (u32)p->static_prio > c->best_expired_prio ||
 	       (c->expired_at_ns && now - c->expired_at_ns >= limit_ns);
@@ -376,15 +367,25 @@ static void expire(const struct task_struct *p, struct task *t, struct cpu *c, u
 	c->best_expired_prio = min(c->best_expired_prio, (u32)p->static_prio);
 }
 
+/* When the next tick after `now` comes. Divides once a tick, as an interrupt would count it. */
+static u64 next_tick(struct cpu *c, u64 now)
+{
+	if (now >= c->next_tick_ns)
+		c->next_tick_ns = (ticks_in(now) + 1) * tick_ns;
+	return c->next_tick_ns;
+}
+
 /* Charges the running task for the ticks since this was last done; whether it must go. A tick is
  * charged in full to whoever runs when it comes. */
 static bool take_ticks(const struct task_struct *p, struct task *t, struct cpu *c, u64 now)
 {
-	u64 ticks = ticks_in(max(now, t->ticked_at_ns)) - ticks_in(t->ticked_at_ns);
 	u32 slice, used;
-	u64 granularity;
+	u64 ticks = 0, granularity;
 
-	t->ticked_at_ns = max(now, t->ticked_at_ns);
+	if (now >= t->next_tick_ns) {
+		ticks = ticks_in(now - t->next_tick_ns) + 1;
+		t->next_tick_ns += ticks * tick_ns;
+	}
 	if (t->array != c->active)
 		return true;
 	if (!ticks)
@@ -655,11 +656,28 @@ static void go_on(struct task_struct *p, struct task *t, struct cpu *c, u64 now)
 	scx_bpf_task_set_slice(p, t->time_slice * tick_ns);
 }
 
+/* What became of a look at the lists: another CPU may take a task in between. */
+enum pick { PICK_RUNS, PICK_LOST, PICK_NOBODY };
+
+static enum pick pick(u32 cpu, struct cpu *c, struct task_struct *prev, struct task *t, u64 now)
+{
+	u32 level = best_level(cpu, c, t);
+
+	if (t && goes_on(c, t, level)) {
+		go_on(prev, t, c, now);
+		return PICK_RUNS;
+	}
+	if (level == NO_LEVEL)
+		return PICK_NOBODY;
+	return scx_bpf_dsq_move_to_local(list_of(cpu, c->active, level)) ? PICK_RUNS : PICK_LOST;
+}
+
 void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct task *t = prev ? task_of(prev) : NULL;
 	struct cpu *c = cpu_at(cpu);
 	u64 now = scx_bpf_now();
+	enum pick picked;
 
 	/* A kernel may also pass a task that has just blocked. */
 	if (t && !t->is_running)
@@ -668,17 +686,16 @@ void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 		take_ticks(prev, t, c, now);
 	if (c->nr_to_pull)
 		pull(cpu, c, false, now);
+	picked = pick(cpu, c, prev, t, now);
+	if (picked == PICK_RUNS)
+		return;
 	bpf_repeat(PICK_TRIES) {
-		u32 level = best_level(cpu, c, t);
-
-		if (t && goes_on(c, t, level)) {
-			go_on(prev, t, c, now);
-			return;
-		}
-		if (level != NO_LEVEL && scx_bpf_dsq_move_to_local(list_of(cpu, c->active, level)))
-			return;
-		if (level == NO_LEVEL && (!find_busiest(cpu, c, true) || !pull(cpu, c, true, now)))
+		if (picked == PICK_NOBODY &&
+		    (!find_busiest(cpu, c, true) || !pull(cpu, c, true, now)))
 			break;
+		picked = pick(cpu, c, prev, t, now);
+		if (picked == PICK_RUNS)
+			return;
 	}
 	if (!t)
 		c->expired_at_ns = 0;
@@ -690,10 +707,11 @@ void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 static void credit_wait(const struct task_struct *p, struct task *t, u64 now)
 {
 	u64 waited_ns = (u64)time_delta(now, t->switched_at_ns);
+	const struct reciprocal hundred = reciprocal_of(100);
 	u32 prio = t->prio;
 
 	if (t->waker == WAKER_TASK)
-		waited_ns = waited_ns * on_runqueue_percent / 100;
+		waited_ns = divided_by(waited_ns * on_runqueue_percent, &hundred);
 	if (t->waker == WAKER_TASK || t->waker == WAKER_INTERRUPT)
 		credit_sleep(p, t, waited_ns);
 	t->waker = WAKER_NONE;
@@ -718,7 +736,7 @@ void BPF_STRUCT_OPS(o1_running, struct task_struct *p)
 	credit_wait(p, t, now);
 	t->is_running = true;
 	t->switched_at_ns = now;
-	t->ticked_at_ns = now;
+	t->next_tick_ns = next_tick(c, now);
 	c->prio = t->prio;
 	scx_bpf_task_set_slice(p, t->time_slice * tick_ns);
 }
@@ -784,9 +802,8 @@ static void inherit(struct task *t, u64 now)
 	t->is_new = true;
 	t->keeps_slice = true;
 	t->time_slice = (parent->time_slice + 1) >> 1;
-	t->sleep_avg_ns =
-		bonus_of(parent) * child_penalty_percent / 100 * max_sleep_avg_ns() / BONUS_MAX;
-	parent->sleep_avg_ns = bonus_of(parent) * max_sleep_avg_ns() / BONUS_MAX;
+	t->sleep_avg_ns = bonus_of(parent) * child_penalty_percent / 100 * bonus_ns;
+	parent->sleep_avg_ns = bonus_of(parent) * bonus_ns;
 	parent->time_slice >>= 1;
 	if (!parent->time_slice)
 		expire(current, parent, cpu_at(parent->cpu), now);
@@ -901,6 +918,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(o1_init)
 	nr_cpus = scx_bpf_nr_cpu_ids();
 	if (nr_cpus > CPUS_MAX)
 		return -E2BIG;
+	set_constants();
 	bpf_for(cpu, 0, nr_cpus) {
 		struct cpu *c = cpu_at(cpu);
 		s32 error = create_lists(cpu);

@@ -4,9 +4,9 @@
 CPU wake each other in turn (`tests/instructions/in_turn.toml`). Under each policy, and under one
 with the same operations as empty as can be, it is measured what a switch takes in a kernel: the
 difference is the policy's, with the kernel's functions that it calls. What each of these takes is
-measured apart, by empty policies that call it more often. What is left are the policy's own
-instructions; beside them stand those of BPF that the simulator counts. One factor, that of plain
-arithmetic, is for all policies.
+measured apart, by empty policies that call it more often, and so is what a branch and a function
+take more than an instruction. What is left are the policy's own instructions; beside them stand
+those of BPF that the simulator counts. One factor, that of plain arithmetic, is for all policies.
 
 It prints a row a policy, and exits with 1 if fewer than `WITHIN_MIN` are within `OFF_MAX`.
 """
@@ -43,6 +43,20 @@ KICK = "\tif (enq_flags & SCX_ENQ_WAKEUP)\n\t\tscx_bpf_kick_cpu(0, SCX_KICK_PREE
 INSERT = "\tscx_bpf_dsq_insert(p, QUEUE, SCX_SLICE_DFL, enq_flags);\n"
 INSERT_VTIME = "\tscx_bpf_dsq_insert_vtime(p, QUEUE, SCX_SLICE_DFL, p->scx.dsq_vtime, enq_flags);\n"
 TAKE = "\tscx_bpf_dsq_move_to_local(QUEUE);\n"
+SAVE = 'asm volatile("r6 = 0; r7 = 0; r8 = 0; r9 = 0" ::: "r6", "r7", "r8", "r9");'
+# A policy whose queue is in its own memory gives the core its tasks in dispatch.
+INSERT_OWN = "\tpids[last++ & 3] = p->pid;\n"
+TAKE_OWN = """\
+	struct task_struct *q;
+
+	if (first == last)
+		return;
+	q = bpf_task_from_pid(pids[first++ & 3]);
+	if (!q)
+		return;
+	scx_bpf_dsq_insert(q, SCX_DSQ_LOCAL, SCX_SLICE_DFL, 0);
+	bpf_task_release(q);
+"""
 MOVE = """\
 	struct task_struct *q;
 
@@ -56,10 +70,12 @@ TEXT = """\
 char _license[] SEC("license") = "GPL";
 #define QUEUE 0
 volatile u64 sink;
+s32 pids[4];
+u32 first, last;
 struct locked {{ u64 nr; struct bpf_spin_lock lock; }};
 struct {{
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, 4);
 	__type(key, u32);
 	__type(value, struct locked);
 }} array SEC(".maps");
@@ -73,6 +89,11 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(empty_init)
 {{
 	return scx_bpf_create_dsq(QUEUE, -1);
 }}
+static __maybe_unused __noinline u64 apart(u64 a, u64 b)
+{{
+	asm volatile("r6 = r1; r7 = r2; r8 = r1; r9 = r2" ::: "r6", "r7", "r8", "r9");
+	return a + b;
+}}
 void BPF_STRUCT_OPS(empty_enqueue, struct task_struct *p, u64 enq_flags)
 {{
 {insert}{kick}{more}}}
@@ -84,6 +105,9 @@ SCX_OPS_DEFINE(empty_ops, .enqueue = (void *)empty_enqueue, .dispatch = (void *)
 	{members} .init = (void *)empty_init, .name = "empty");
 """
 TIMES = 8
+# Policies walk where they pick: there is a task. A walk over nothing takes 105 less.
+WALK = "{ struct task_struct *q; bpf_for_each(scx_dsq, q, QUEUE, 0) sink++; }"
+FIRST = "{ struct task_struct *q; bpf_for_each(scx_dsq, q, QUEUE, 0) { sink++; break; } }"
 # What empty policies do more, to measure what functions of the kernel take that policies call.
 PROBES = {
     "now": "sink += scx_bpf_now();",
@@ -92,10 +116,6 @@ PROBES = {
     "numbers to 2": "{ int i; bpf_for(i, 0, 2) sink++; }",
     "numbers to 6": "{ int i; bpf_for(i, 0, 6) sink++; }",
     "mask": "sink += bpf_cpumask_test_cpu(0, p->cpus_ptr);",
-    "walk": "{ struct task_struct *q; bpf_for_each(scx_dsq, q, QUEUE, 0) sink++; }",
-    "walk to the first": (
-        "{ struct task_struct *q; bpf_for_each(scx_dsq, q, QUEUE, 0) { sink++; break; } }"
-    ),
     "task": (
         "{ struct task_struct *q = bpf_task_from_pid(p->pid);"
         " if (q) { sink++; bpf_task_release(q); } }"
@@ -106,14 +126,20 @@ PROBES = {
         "{ u64 x = sink; x ^= x << 13; x ^= x >> 7; x ^= x << 17; x += enq_flags; x ^= x << 13;"
         " x ^= x >> 7; x ^= x << 17; sink = x; }"
     ),
+    "branches": (
+        '{ u64 x = sink; asm volatile("if %0 == 7 goto +0; if %0 == 9 goto +0;'
+        ' if %0 > 99 goto +0; if %0 == 8 goto +0" :: "r"(x)); }'
+    ),
+    "function": "sink += apart(sink, enq_flags);",
     "length": "sink += scx_bpf_dsq_nr_queued(QUEUE);",
     "idle": "scx_bpf_put_idle_cpumask(scx_bpf_get_idle_cpumask());",
     "array": (
-        "{ u32 key = 0; struct locked *one = bpf_map_lookup_elem(&array, &key); if (one) sink++; }"
+        "{ u32 key = enq_flags & 3; struct locked *one = bpf_map_lookup_elem(&array, &key);"
+        " if (one) sink++; }"
     ),
     "lock": (
-        "{ u32 key = 0; struct locked *one = bpf_map_lookup_elem(&array, &key); if (one) {"
-        " bpf_spin_lock(&one->lock); one->nr++; bpf_spin_unlock(&one->lock); } }"
+        "{ u32 key = enq_flags & 3; struct locked *one = bpf_map_lookup_elem(&array, &key);"
+        " if (one) { bpf_spin_lock(&one->lock); one->nr++; bpf_spin_unlock(&one->lock); } }"
     ),
 }
 # Functions that come in pairs or instead of each other: their cost is with the one at the right.
@@ -121,10 +147,13 @@ PROBES = {
 TOGETHER = {
     "bpf_iter_num_destroy": "", "bpf_iter_scx_dsq_destroy": "", "bpf_task_release": "",
     "scx_bpf_put_idle_cpumask": "", "bpf_spin_unlock": "", "scx_bpf_dsq_insert___v2": "",
-    "scx_bpf_dsq_move_to_local___v2": "", "bpf_get_smp_processor_id": "",
+    "scx_bpf_dsq_move_to_local___v2": "scx_bpf_dsq_move_to_local", "bpf_get_smp_processor_id": "",
     "bpf_get_current_task_btf": "", "bpf_probe_read_kernel_str": "",
     "scx_bpf_get_idle_smtmask": "scx_bpf_get_idle_cpumask",
 }  # fmt: skip
+# What the kernel makes more than one instruction of: a branch compares first, and functions and
+# operations save the registers that they need.
+TRANSLATED = ("a branch", "a function of its own", "registers saved")
 
 
 @dataclass(frozen=True)
@@ -159,8 +188,10 @@ def name_of(function: str, called: str) -> str:
     return f"{name}, not looked at" if is_late else name
 
 
-def measured(source: Path) -> Switch:
-    """What a switch takes under the policy of a file, from the middle half of a play."""
+def measured(source: Path, saves: Iterable[str] | None = None) -> Switch:
+    """What a switch takes under the policy of a file, from the middle half of a play. `saves`: the
+    operations that save registers, since they keep values while they call the kernel; all if it
+    is left out."""
     [play] = referee.played(source, [SCENARIO], referee.KERNEL, {})
     stays = play["schedule"]["timeline"]
     begin, end = len(stays) // 4, 3 * len(stays) // 4
@@ -170,7 +201,14 @@ def measured(source: Path) -> Switch:
     for one in result["profile"]["kernel_calls"]:
         if of := name_of(one["function"], one["called"]):
             calls[of] = calls.get(of, 0) + one["calls"] / switches
-    calls["a division"] = result["profile"]["divisions"] / switches
+    profile = result["profile"]
+    saving = [
+        one["calls"] for one in profile["operations"] if saves is None or one["operation"] in saves
+    ]
+    calls["a division"] = profile["divisions"] / switches
+    calls["a branch"] = profile["branches"] / switches
+    calls["a function of its own"] = profile["function_calls"] / switches
+    calls["registers saved"] = sum(saving) / switches
     return Switch(
         kernel=(stays[end][0] - stays[begin][0]) / (end - begin),
         simulated=sum(called_often(result).values()) / switches,
@@ -186,6 +224,7 @@ def empty_policy(
     more: str = "",
     insert: str = INSERT,
     take: str = TAKE,
+    saves: Iterable[str] = (),
 ) -> Switch:
     """What a switch takes under a policy with these operations, which only queues."""
     own = [name for name in EMPTY if name in operations]
@@ -199,7 +238,7 @@ def empty_policy(
     )
     source = place / "empty.bpf.c"
     source.write_text(text)
-    return measured(source)
+    return measured(source, saves)
 
 
 def less(one: Switch, other: Switch) -> Switch:
@@ -215,6 +254,10 @@ def probed(place: Path) -> dict[str, Switch]:
     found = {name: empty_policy(place, more=more) for name, more in PROBES.items()}
     found["by virtual time"] = empty_policy(place, insert=INSERT_VTIME)
     found["moved"] = empty_policy(place, take=MOVE)
+    found["walk at dispatch"] = empty_policy(place, take=WALK * TIMES + TAKE)
+    found["first at dispatch"] = empty_policy(place, take=FIRST * TIMES + TAKE)
+    found["own queue"] = empty_policy(place, insert=INSERT_OWN, take=TAKE_OWN)
+    found["saved"] = empty_policy(place, more=SAVE, saves=["enqueue"])
     found["late"] = empty_policy(place, take="\tsink += scx_bpf_now();\n" * TIMES + TAKE)
     return {name: less(one, empty) for name, one in found.items()}
 
@@ -256,18 +299,21 @@ def main() -> int:
         costs
     )
     print(
-        f"| policy | in all | its functions | its own | BPF | own / BPF | × {factor:.2f}, off by |"
+        "| policy | in all | functions and divisions | branches, registers saved | its own | BPF"
+        f" | own / BPF | × {factor:.2f}, off by |"
     )
-    print("| --- | --: | --: | --: | --: | --: | --: |")
+    print("| --- |" + " --: |" * 7)
     within = 0
     for name, one in policies.items():
-        functions = sum(costs.get(n, 0) * count for n, count in one.calls.items())
-        own = one.kernel - functions
+        taken = {n: costs.get(n, 0) * count for n, count in one.calls.items()}
+        translated = sum(taken.pop(n) for n in TRANSLATED)
+        functions = sum(taken.values())
+        own = one.kernel - functions - translated
         off = factor * one.simulated / own - 1
         within += abs(off) <= OFF_MAX
         print(
-            f"| `{name}` | {one.kernel:,.0f} | {functions:,.0f} | {own:,.0f} | {one.simulated:,.0f}"
-            f" | {own / one.simulated:.2f} | {off:+.0%} |"
+            f"| `{name}` | {one.kernel:,.0f} | {functions:,.0f} | {translated:,.0f} | {own:,.0f}"
+            f" | {one.simulated:,.0f} | {own / one.simulated:.2f} | {off:+.0%} |"
         )
     print("\n".join(f"{name}: {cost:.0f}" for name, cost in costs.items()))
     print(f"within {OFF_MAX:.0%}: {within} of {len(policies)}")

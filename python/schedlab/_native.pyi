@@ -313,6 +313,7 @@ class Profile(TypedDict):
     kernel_calls: list[dict[str, Any]]
     function_calls: int
     divisions: int
+    branches: int
 
 class RunResult(TypedDict):
     """The result of a run; docs/reference/result.md has the unit and meaning of each key."""

@@ -18,6 +18,8 @@ pub struct Profile {
     pub function_calls: u64,
     /// How many of the instructions divide.
     pub divisions: u64,
+    /// How many of them jump or go on as they find.
+    pub branches: u64,
 }
 
 /// What the calls of one operation took.
@@ -72,9 +74,10 @@ pub struct Profiler {
     lines: BTreeMap<(String, u32, String), (u64, String)>,
     /// Calls of the kernel of these copies, by name.
     kernel_calls: BTreeMap<(String, &'static str), u64>,
-    /// Their calls of their own functions, and their divisions.
+    /// Their calls of their own functions, their divisions and their branches.
     function_calls: u64,
     divisions: u64,
+    branches: u64,
 }
 
 impl Profiler {
@@ -98,6 +101,7 @@ impl Profiler {
                 Instruction::Arithmetic { operation, .. } if operation.divides() => {
                     self.divisions += count;
                 }
+                Instruction::Branch { .. } => self.branches += count,
                 _ => {}
             }
             let found = self.lines.entry((file, line, function)).or_insert((0, text));
@@ -141,7 +145,7 @@ impl Profiler {
         let of_call = |((function, called), calls)| KernelCalls { function, called, calls };
         let mut kernel_calls: Vec<_> = self.kernel_calls.into_iter().map(of_call).collect();
         kernel_calls.sort_by_key(|one| std::cmp::Reverse(one.calls));
-        let (function_calls, divisions) = (self.function_calls, self.divisions);
-        Profile { operations, lines, kernel_calls, function_calls, divisions }
+        let Self { function_calls, divisions, branches, .. } = self;
+        Profile { operations, lines, kernel_calls, function_calls, divisions, branches }
     }
 }

@@ -108,6 +108,12 @@ fn a_walk_gives_nobody_who_left_since_it_began() {
 }
 
 #[test]
+fn multiplying_by_a_reciprocal_divides() {
+    let result = attempt(&corner("reciprocals"), &machine(1, HZ), &parsed(SLEEPERS), 1);
+    assert_eq!((result.status, result.error), (Status::Completed, None));
+}
+
+#[test]
 fn a_reader_that_leaves_data_behind_wakes_the_next() {
     let text = r#"
 [channels.pipe]

@@ -52,6 +52,7 @@ fn ten_instructions_more_are_ten_more_of_each_call_and_of_their_line() {
     let inserted = many.kernel_calls.iter().find(|one| one.called.contains("dsq_insert"));
     assert_eq!(inserted.map(|one| one.calls), Some(after.calls));
     assert_eq!((many.function_calls, many.divisions), (0, 0));
+    assert_eq!(many.branches, few.branches + 2 * after.calls);
     assert_eq!((line.function.as_str(), line.line), ("many_enqueue", 12));
     assert_eq!(line.instructions, 10 * after.calls);
 }
