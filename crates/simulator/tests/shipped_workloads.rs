@@ -90,6 +90,20 @@ fn the_size_of_make_scales_compiles_and_links() {
     assert_about(at("4000"), 4 * at("1000"));
 }
 
+// ---- counter ------------------------------------------------------------------------------------
+
+#[test]
+fn of_counter_tests_in_a_row_the_last_is_measured() {
+    let run = |rounds: &str| {
+        let fixed = [("n", "3"), ("startup_min", "1ms"), ("startup_max", "1ms")];
+        run_on(4, "counter", &[&fixed[..], &[("rounds", rounds)]].concat())
+    };
+    let [one, three] = ["1", "3"].map(run);
+    assert_about(three.makespan_ns, one.makespan_ns);
+    assert_about(three.elapsed_ns, 3 * one.elapsed_ns);
+    assert_eq!(group(&three, "counter").count, 9);
+}
+
 // ---- lrzip --------------------------------------------------------------------------------------
 
 /// Half of the file is left: with 15 threads that is 8 blocks.
