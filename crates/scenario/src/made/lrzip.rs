@@ -5,7 +5,8 @@
 //! none waits to be compressed; as scanning leaves only a part of the file, fewer are filled, the
 //! last not to its end. A thread codes its block while another finds matches for it: batch by batch
 //! they wait for each other, over a ring of batches. What blocks differ by, the two do apart at the
-//! end. Then the thread waits until the block before has been written: the file is written in order.
+//! end. Then the thread waits until the block before has been written: the file is written in
+//! order.
 //! With one thread all is one block, coded by itself when all has been scanned. Work is split by
 //! what blocks hold, so all of it is the same for every number of threads.
 //!
