@@ -19,8 +19,9 @@
  * 3. Realtime tasks never reach sched_ext, and Linux has no SCHED_ISO: the lists for both are
  *    left out, and so is the batch rule of 424. SCHED_IDLE takes the place of IDLEPRIO; it never
  *    preempts.
- * 4. Idle CPUs are ranked without asking whether their cache is busy, and 424 does not skip tasks
- *    of CPUs that run at low speed, because it cannot see the speed.
+ * 4. Idle CPUs are ranked without asking whether their cache is busy, which decides nothing between
+ *    two caches, and 424 does not skip tasks of CPUs that run at low speed, because it cannot see
+ *    the speed.
  * 5. A new nice value counts from the next deadline on.
  * 6. A task that may run on one CPU only is woken without the waker's word that it is about to
  *    sleep, and so may preempt it; on a machine of one CPU that is every task.
@@ -29,9 +30,14 @@
  * 8. The sources of 0.304 and 0.425 were not at hand. 424 and 427 schedule alike and so enclose
  *    0.425; 0.304 lies between 302 and 313, which differ: the formula of the deadlines is more
  *    likely that of 302, and whether the first expired deadline won already is not known.
+ * 9. 313 prefers an idle core to the task's own CPU beside a busy thread. Here that CPU mostly
+ *    takes the task first, as the core wakes it, too.
+ * 10. On kernels, CPUs that look for idle ones at the same time may take each other's busy caches
+ *    for idle.
  *
- * Source: BFS 0.302, 0.313 and 0.424 by Con Kolivas, kernel/sched_bfs.c, and the announcement of
- * 0.304 on the linux-kernel mailing list, 16 October 2009. Constants and rules only.
+ * Source: BFS 0.302, 0.313, 0.424 and 0.427 by Con Kolivas, kernel/sched_bfs.c and
+ * kernel/sched/bfs.c, and the announcement of 0.304 on the linux-kernel mailing list, 16 October
+ * 2009. Constants and rules only.
  */
 #include <scx/common.bpf.h>
 #include <scx/hotplug.bpf.h>
@@ -50,6 +56,14 @@ const volatile u32 first_expired_wins = 0;
 
 /* Length of a slice, in milliseconds of one CPU; 302 and 313 lengthen it on several CPUs. */
 const volatile u64 rr_interval_ms = 6;
+
+/* 1: scheduling domains are numbered from 0, as Linux does since 3.0. 424 takes the numbers for
+ * those of older kernels, which began at 1: all CPUs of a cache are siblings to it, and all of a
+ * node share a cache. */
+const volatile u32 domains_from_zero = 0;
+
+/* 0: the kernel is built without CONFIG_NUMA, and its CPUs are all of one node. */
+const volatile u32 knows_nodes = 1;
 
 /* What decides between tasks before their deadlines; each class has a queue of this number. */
 enum class {
@@ -183,7 +197,23 @@ static struct location location_of(s32 cpu)
 {
 	u32 at = (u32)cpu & (TOPOLOGY_CPUS_MAX - 1);
 
-	return (struct location){.cache = topology_cache[at], .node = topology_node[at]};
+	return (struct location){.cache = topology_cache[at],
+				 .node = knows_nodes ? topology_node[at] : 0};
+}
+
+static enum cpu_distance distance_between(s32 a, s32 b)
+{
+	enum cpu_distance distance = cpu_distance((u32)a, (u32)b);
+
+	return distance == DISTANCE_REMOTE && !knows_nodes ? DISTANCE_NODE : distance;
+}
+
+/* What 424 takes the distance for: that of the domain below, if numbers begin with 0. */
+static u32 locality(s32 a, s32 b)
+{
+	enum cpu_distance distance = distance_between(a, b);
+
+	return domains_from_zero && distance > DISTANCE_SMT ? distance - 1 : distance;
 }
 
 /* What 302 and 313 add to a task's deadline because its cache is elsewhere. */
@@ -203,7 +233,7 @@ static u64 deadline_if_sticky(const struct task_struct *p, s32 cpu)
 {
 	if (!is_sticky(p))
 		return p->scx.dsq_vtime;
-	return p->scx.dsq_vtime << cpu_distance((u32)scx_bpf_task_cpu(p), (u32)cpu);
+	return p->scx.dsq_vtime << locality(scx_bpf_task_cpu(p), cpu);
 }
 
 /* ---- picking ------------------------------------------------------------------------------- */
@@ -305,10 +335,49 @@ void BPF_STRUCT_OPS(bfs_dispatch, s32 cpu, struct task_struct *prev)
 
 /* ---- waking up ----------------------------------------------------------------------------- */
 
+/* Where a search for an idle CPU saw a busy one: its number, by the number of a cache or node. */
+u64 busy_in_cache[CPUS_MAX];
+u64 busy_in_node[CPUS_MAX];
+u64 nr_searches;
+
+/* Fixed by init: the caches with more than one core, and the nodes with more than one cache. */
+bool has_cores[CPUS_MAX];
+bool has_caches[CPUS_MAX];
+u32 first_core[CPUS_MAX];  /* of a cache, and one more; 0 before any was seen */
+u32 first_cache[CPUS_MAX]; /* of a node, likewise */
+
+static u64 look_for_busy_cpus(const struct cpumask *idle_cpus)
+{
+	u64 search = __sync_fetch_and_add(&nr_searches, 1) + 1;
+	s32 cpu;
+
+	bpf_for(cpu, 0, nr_cpus) {
+		struct location at = location_of(cpu);
+
+		if (bpf_cpumask_test_cpu((u32)cpu, idle_cpus) || !cpu_is_online((u32)cpu))
+			continue;
+		busy_in_cache[at.cache & (CPUS_MAX - 1)] = search;
+		busy_in_node[at.node & (CPUS_MAX - 1)] = search;
+	}
+	return search;
+}
+
+/* The ranking of 424 if the numbers of domains begin with 0: caches are asked where it means cores,
+ * and nodes where it means caches. */
+static u32 idle_rank_by_domains(s32 home, s32 cpu, u64 search)
+{
+	struct location at = location_of(cpu);
+	u32 cache = at.cache & (CPUS_MAX - 1), node = at.node & (CPUS_MAX - 1);
+	u32 away = locality(home, cpu);
+
+	return (has_cores[cache] && busy_in_cache[cache] == search ? 16 : 0) +
+	       (has_caches[node] && busy_in_node[node] == search ? 4 : 0) + (away > 2 ? 8 : away);
+}
+
 /* How badly an idle CPU suits a task that last ran on `home`. 302 takes the first. */
 static u32 idle_rank(s32 home, s32 cpu, bool whole_core_idles)
 {
-	enum cpu_distance distance = cpu_distance((u32)home, (u32)cpu);
+	enum cpu_distance distance = distance_between(home, cpu);
 
 	if (version < 313)
 		return distance != DISTANCE_SAME;
@@ -316,24 +385,46 @@ static u32 idle_rank(s32 home, s32 cpu, bool whole_core_idles)
 	       (distance != DISTANCE_SAME ? 2 : 0) + (distance > DISTANCE_CACHE ? 1 : 0);
 }
 
-/* The idle CPU that suits a task best, or -1. */
-static s32 best_idle_cpu(const struct task_struct *p)
+static bool is_idle_for(const struct task_struct *p, s32 cpu, const struct cpumask *idle_cpus)
 {
-	const struct cpumask *idle_cpus = scx_bpf_get_idle_cpumask();
-	const struct cpumask *idle_cores = scx_bpf_get_idle_smtmask();
-	s32 home = scx_bpf_task_cpu(p), best = -1, cpu;
-	u32 rank, best_rank = ~0U;
+	return bpf_cpumask_test_cpu((u32)cpu, idle_cpus) &&
+	       bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr) && cpu_is_online((u32)cpu);
+}
 
+/* The idle CPU that suits a task best, or -1. To 424 that is the task's own, whatever else its core
+ * does. */
+static s32 best_idle_among(const struct task_struct *p, const struct cpumask *idle_cpus,
+			   const struct cpumask *idle_cores)
+{
+	s32 home = scx_bpf_task_cpu(p), best = -1, cpu;
+	bool by_domains = version >= 424 && domains_from_zero;
+	u32 rank, best_rank = ~0U;
+	u64 search = 0;
+
+	if (version >= 424 && is_idle_for(p, home, idle_cpus))
+		return home;
+	if (by_domains)
+		search = look_for_busy_cpus(idle_cpus);
 	bpf_for(cpu, 0, nr_cpus) {
-		if (!bpf_cpumask_test_cpu((u32)cpu, idle_cpus) ||
-		    !bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr) || !cpu_is_online((u32)cpu))
+		if (!is_idle_for(p, cpu, idle_cpus))
 			continue;
-		rank = idle_rank(home, cpu, bpf_cpumask_test_cpu((u32)cpu, idle_cores));
+		rank = by_domains
+			       ? idle_rank_by_domains(home, cpu, search)
+			       : idle_rank(home, cpu, bpf_cpumask_test_cpu((u32)cpu, idle_cores));
 		if (rank < best_rank) {
 			best_rank = rank;
 			best = cpu;
 		}
 	}
+	return best;
+}
+
+static s32 best_idle_cpu(const struct task_struct *p)
+{
+	const struct cpumask *idle_cpus = scx_bpf_get_idle_cpumask();
+	const struct cpumask *idle_cores = scx_bpf_get_idle_smtmask();
+	s32 best = best_idle_among(p, idle_cpus, idle_cores);
+
 	scx_bpf_put_idle_cpumask(idle_cores);
 	scx_bpf_put_idle_cpumask(idle_cpus);
 	return best;
@@ -598,6 +689,31 @@ static u64 scaled_interval_ms(void)
 	return rr_interval_ms * doublings;
 }
 
+/* True if a part of a whole is not the one that was seen first; parts and wholes have numbers. */
+static bool is_another(u32 *first, u32 part)
+{
+	if (!*first)
+		*first = part + 1;
+	return *first != part + 1;
+}
+
+/* A domain that holds no more than the one below it is none: Linux takes it out. */
+static void note_domains(void)
+{
+	u32 core, cache, node;
+	s32 cpu;
+
+	bpf_for(cpu, 0, nr_cpus) {
+		core = topology_core[(u32)cpu & (CPUS_MAX - 1)];
+		cache = location_of(cpu).cache & (CPUS_MAX - 1);
+		node = location_of(cpu).node & (CPUS_MAX - 1);
+		if (is_another(&first_core[cache], core))
+			has_cores[cache] = true;
+		if (is_another(&first_cache[node], cache))
+			has_caches[node] = true;
+	}
+}
+
 /* The others find in the queues what this CPU leaves; nobody sticks to it any more. */
 void BPF_STRUCT_OPS(bfs_cpu_offline, s32 cpu)
 {
@@ -630,6 +746,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bfs_init)
 		fill_linearly(interval_ms);
 	else
 		fill_by_ratio(version == 313 ? 100 : 1 << RATIO_BITS, interval_ms);
+	note_domains();
 	bpf_for(cpu, 0, nr_cpus)
 		cpu_record(cpu)->class = CLASS_NONE;
 	err = scx_bpf_create_dsq(CLASS_NORMAL, -1);

@@ -319,6 +319,78 @@ fn around(result: &RunResult, cpu: u32, at_ns: u64) -> (Option<u32>, Option<u32>
     (before, after)
 }
 
+/// Cores and caches of CPUs whose second threads have the upper half of the numbers.
+const TWO_CORES_OF_TWO_THREADS: [(u32, u32); 4] = [(0, 0), (1, 0), (0, 0), (1, 0)];
+const WITH_A_CACHE_EACH: [(u32, u32); 4] = [(0, 0), (1, 1), (0, 0), (1, 1)];
+const A_CACHE_FOR_EACH_TWO_CORES: [(u32, u32); 4] = [(0, 0), (1, 0), (2, 1), (3, 1)];
+const TWO_SOCKETS: [(u32, u32); 8] =
+    [(0, 0), (1, 0), (2, 1), (3, 1), (0, 0), (1, 0), (2, 1), (3, 1)];
+
+/// A task that ran on CPU 0 wakes up while others have these CPUs.
+fn woken_beside(
+    cpus: &[(u32, u32)],
+    nodes: bool,
+    busy: &[u32],
+    tunables: &[(&str, i64)],
+) -> RunResult {
+    let mut machine = costless(cpus.len(), HZ);
+    for (cpu, &(core, cache)) in machine.cpus.iter_mut().zip(cpus) {
+        (cpu.core, cpu.cache, cpu.node) = (core, cache, if nodes { cache } else { 0 });
+    }
+    let mut jobs = vec![job(0, 0, &[run(MS), sleep(10 * MS), run(MS)])];
+    jobs.extend(busy.iter().map(|&cpu| Job { cpus: Some(vec![cpu]), ..burner(0, 2 * MS, S) }));
+    outcome("bfs", &machine, &workload_of_jobs(&jobs), 20 * MS, tunables)
+}
+
+/// Where it goes.
+fn goes_to(cpus: &[(u32, u32)], nodes: bool, busy: &[u32], tunables: &[(&str, i64)]) -> u32 {
+    let result = woken_beside(cpus, nodes, busy, tunables);
+    let cpus: Vec<u32> = stays_of(&result, 1).iter().map(|stay| stay.2).collect();
+    assert_eq!((cpus[0], cpus.len()), (0, 2), "{cpus:?}");
+    cpus[1]
+}
+
+#[test]
+fn in_424_a_task_whose_own_cpu_idles_wakes_no_other_even_beside_a_busy_thread() {
+    let interrupts = [313, 424].map(|version| {
+        let cores = &TWO_CORES_OF_TWO_THREADS;
+        woken_beside(cores, false, &[2], &[("version", version)]).interrupts
+    });
+    assert_eq!(interrupts, [1, 0]);
+}
+
+#[test]
+fn where_domains_are_numbered_from_0_caches_rank_as_cores_should() {
+    let cases = [
+        (&A_CACHE_FOR_EACH_TWO_CORES[..], &[0][..], [1, 2]),
+        (&A_CACHE_FOR_EACH_TWO_CORES, &[0, 3], [1, 1]),
+        (&WITH_A_CACHE_EACH, &[0], [1, 2]),
+        (&TWO_CORES_OF_TWO_THREADS, &[0], [1, 1]),
+        (&TWO_CORES_OF_TWO_THREADS, &[0, 1], [2, 2]),
+    ];
+    for (cpus, busy, goes) in cases {
+        for (from_zero, cpu) in [0, 1].into_iter().zip(goes) {
+            let tunables = [("version", 424), ("domains_from_zero", from_zero)];
+            let got = goes_to(cpus, false, busy, &tunables);
+            assert_eq!(got, cpu, "{cpus:?}, busy {busy:?}, {tunables:?}");
+        }
+    }
+}
+
+#[test]
+fn whether_nodes_are_known_decides_only_where_domains_have_the_numbers_that_424_expects() {
+    // By whether domains are numbered from 0, and then by whether nodes are known.
+    for (busy, goes) in [(&[0, 1, 2][..], [[3, 4], [4, 4]]), (&[0, 1], [[2, 4], [2, 2]])] {
+        for (from_zero, knows) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            let tunables =
+                [("version", 424), ("domains_from_zero", from_zero), ("knows_nodes", knows)];
+            let got = goes_to(&TWO_SOCKETS, true, busy, &tunables);
+            let expected = goes[from_zero as usize][knows as usize];
+            assert_eq!(got, expected, "busy {busy:?}, {tunables:?}");
+        }
+    }
+}
+
 #[test]
 fn a_waking_task_preempts_the_cpu_with_the_latest_deadline() {
     for version in VERSIONS {

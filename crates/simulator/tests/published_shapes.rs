@@ -38,8 +38,13 @@ fn hackbench_s(policy: &str, machine: &str, groups: u32, loops: u32) -> f64 {
 
 /// Mean time of the counter test with `n` children on the machine of 2009.
 fn counter_s(policy: &str, n: u32, tunables: &[(&str, i64)]) -> f64 {
+    last_counter_s(policy, n, "1", tunables)
+}
+
+/// The same of the last of so many tests in a row.
+fn last_counter_s(policy: &str, n: u32, rounds: &str, tunables: &[(&str, i64)]) -> f64 {
     let n = n.to_string();
-    let workload = ("counter", &[("n", n.as_str())][..]);
+    let workload = ("counter", &[("n", n.as_str()), ("rounds", rounds)][..]);
     let times = COUNTER_SEEDS.map(|seed| seconds(policy, "core2-t5600", workload, seed, tunables));
     times.iter().sum::<f64>() / times.len() as f64
 }
@@ -156,6 +161,15 @@ fn cfs_that_never_pulls_takes_as_long_as_2_6_31_did_with_odd_n() {
             error(counter_s("cfs@2.6.31", n, &never_pulls), published_counter_s("2.6.31", n));
         assert!(error.abs() <= 0.04, "n = {n}: {error}");
     }
+}
+
+/// A load that stays as it was at the last tick keeps both children from a CPU that is idle: fork
+/// takes it for busy with the test before.
+#[test]
+fn two_children_take_as_long_as_published_after_another_test_if_idle_loads_stay() {
+    let with = |stays| last_counter_s("cfs@2.6.31", 2, "2", &[("idle_loads_fade", stays)]);
+    assert!(error(with(0), published_counter_s("2.6.31", 2)).abs() < 0.02);
+    assert!(with(1) / ideal_s(2) < 1.05);
 }
 
 /// Nothing in the model makes two children on two CPUs wait for each other.

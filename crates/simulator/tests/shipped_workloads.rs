@@ -90,6 +90,20 @@ fn the_size_of_make_scales_compiles_and_links() {
     assert_about(at("4000"), 4 * at("1000"));
 }
 
+// ---- counter ------------------------------------------------------------------------------------
+
+#[test]
+fn of_counter_tests_in_a_row_the_last_is_measured() {
+    let run = |rounds: &str| {
+        let fixed = [("n", "3"), ("startup_min", "1ms"), ("startup_max", "1ms")];
+        run_on(4, "counter", &[&fixed[..], &[("rounds", rounds)]].concat())
+    };
+    let [one, three] = ["1", "3"].map(run);
+    assert_about(three.makespan_ns, one.makespan_ns);
+    assert_about(three.elapsed_ns, 3 * one.elapsed_ns);
+    assert_eq!(group(&three, "counter").count, 9);
+}
+
 // ---- lrzip --------------------------------------------------------------------------------------
 
 /// Half of the file is left: with 15 threads that is 8 blocks.
@@ -120,10 +134,10 @@ fn lrzip_with_one_thread_scans_and_then_compresses() {
 #[test]
 fn lrzip_with_a_cpu_for_each_thread_ends_with_the_last_block() {
     // The last block begins when all has been scanned; those before are written by then. Who codes
-    // has three quarters of its second.
-    assert_about(lrzip(32, "15"), 1_000 * MS + 750 * MS + 10 * MS);
+    // has three quarters of its second, from when the first batch of 1 ms is found.
+    assert_about(lrzip(32, "15"), 1_000 * MS + MS + 750 * MS + 10 * MS);
     // One block and a half: the first is full after two thirds of the scan, and ends later.
-    assert_about(lrzip(8, "2"), 1_000 * MS * 2 / 3 + 6_000 * MS * 2 / 3 + 80 * MS);
+    assert_about(lrzip(8, "2"), 1_000 * MS * 2 / 3 + MS + 6_000 * MS * 2 / 3 + 80 * MS);
 }
 
 #[test]
@@ -131,7 +145,37 @@ fn lrzip_writes_in_order() {
     // One scan, and then blocks all at once: each waits for the one before to be written.
     let changed = [("scan", "0s"), ("write", "4s"), ("threads", "15")];
     let all = [&LRZIP[..], &changed].concat();
-    assert_about(run_on(32, "lrzip", &all).makespan_ns, 750 * MS + 4_000 * MS);
+    assert_about(run_on(32, "lrzip", &all).makespan_ns, MS + 750 * MS + 4_000 * MS);
+}
+
+/// When the thread that finds matches and the one that codes are done with the only block.
+fn block_ends_ns(finder_permille: &str, batch: &str) -> (u64, u64) {
+    let changed = [("threads", "2"), ("left_permille", "1"), ("scan", "0s"), ("write", "0s")];
+    let shape = [("finder_permille", finder_permille), ("batch", batch)];
+    let result = run_on(8, "lrzip", &[&LRZIP[..], &changed, &shape].concat());
+    (group(&result, "find").last_exit_ns, result.makespan_ns)
+}
+
+#[test]
+fn threads_of_an_lrzip_block_are_no_further_apart_than_a_ring() {
+    // Batches of 10 ms of finding: 200 and 600 of them, over which coding takes 30 and 3.3 ms each.
+    let (found, coded) = block_ends_ns("250", "10ms");
+    assert_about(coded, 10 * MS + 6_000 * MS);
+    assert_about(found, coded - 64 * 30 * MS + 10 * MS);
+    let (found, coded) = block_ends_ns("750", "10ms");
+    assert_about(found, 6_000 * MS);
+    assert_about(coded, 6_000 * MS + 10 * MS / 3);
+    // Apart, each is done when it has done its own.
+    let (found, coded) = block_ends_ns("250", "0s");
+    assert_about(found, 2_000 * MS);
+    assert_about(coded, 6_000 * MS);
+}
+
+#[test]
+fn who_codes_in_lrzip_sleeps_once_a_batch_where_finding_takes_longer() {
+    let changed = [("threads", "2"), ("left_permille", "1"), ("finder_permille", "750")];
+    let result = run_on(8, "lrzip", &[&LRZIP[..], &changed, &[("batch", "10ms")]].concat());
+    assert_eq!(group(&result, "compress").switches, 1 + 600);
 }
 
 // ---- ffmpeg -------------------------------------------------------------------------------------

@@ -67,6 +67,9 @@ const volatile u64 newidle = 0;
 const volatile u64 idle_balance_ns = 4 * NSEC_PER_MSEC;
 /* 1: an idle CPU does not try before it would have as a busy one (2.6.23 to 2.6.36); 0: it does. */
 const volatile u64 idle_waits_as_busy = 0;
+/* 1: the load of an idle CPU fades as with ticks, which the one that balances for the idle ones has
+ * (up to 2.6.35) or which are counted afterwards; 0: it stays as at the last tick. */
+const volatile u64 idle_loads_fade = 1;
 /* Shortest interval between two balancing attempts of a busy CPU, before busy_factor; ns. */
 const volatile u64 balance_min_ns = 1 * NSEC_PER_MSEC;
 /* Longest interval between two balancing attempts of a busy CPU, before busy_factor; ns. */

@@ -337,6 +337,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 	scaled_wakeup_ns = wakeup_granularity_ns * factor;
 	nr_latency = latency_ns / min_granularity_ns;
 	idle_keeps_turn = idle_waits_as_busy;
+	idle_loads_stay = !idle_loads_fade;
 	shortest_interval_ns = balance_min_ns * (balance_per_cpu ? nr_cpus : 1);
 	longest_interval_ns = balance_max_ns * (balance_per_cpu ? nr_cpus : 1);
 	bpf_for(cpu, 0, nr_cpus) {

@@ -30,6 +30,10 @@ struct load {
 	u64 ticked_at_ns;
 };
 
+/* Whether nobody makes up for the ticks that an idle CPU missed. Volatile for a kernel's sake, as
+ * idle_keeps_turn. */
+static volatile bool idle_loads_stay;
+
 /* Defined by the policy. There is no CPU without one, and none without a cpu_queue. */
 static struct load *load_of(u32 cpu);
 
@@ -57,7 +61,7 @@ static u64 past_load(u32 cpu, u32 i, u64 now)
 	u64 ticks = since(load->ticked_at_ns, now) / tick_ns;
 	u64 tick;
 
-	if (cpu_queue_of(cpu)->nr_running || !ticks)
+	if (cpu_queue_of(cpu)->nr_running || !ticks || idle_loads_stay)
 		return past;
 	bpf_for(tick, 0, IDLE_TICKS_MAX) {
 		if (tick < ticks)

@@ -1,5 +1,7 @@
 //! The counter test: a parent starts `n` processes that only compute, and polls for their ends.
 //!
+//! Several such tests may follow each other, of which the last is measured.
+//!
 //! The test of a Python script of 2009 that compared BFS with CFS: with work W for each child, a
 //! scheduler that never leaves a CPU idle needs W * max(1, n / CPUs) plus start-up and polling.
 
@@ -11,11 +13,16 @@ use crate::reading::parameters::Settings;
 /// The most children.
 pub const CHILDREN_MAX: u32 = 100_000;
 
+/// The most tests in a row.
+pub const ROUNDS_MAX: u32 = 1_000;
+
 /// What shapes a run of the counter test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
     /// Children.
     pub n: u32,
+    /// Tests in a row; the last is measured.
+    pub rounds: u32,
     /// What each child computes.
     pub work_ns: u64,
     /// The least that a child computes before it begins to count.
@@ -31,13 +38,22 @@ pub struct Counter {
 }
 
 /// Names of the parameters in the workload's file.
-pub(crate) const PARAMETERS: [&str; 7] =
-    ["n", "work", "startup_min", "startup_max", "poll_interval", "poll_work", "footprint_kib"];
+pub(crate) const PARAMETERS: [&str; 8] = [
+    "n",
+    "rounds",
+    "work",
+    "startup_min",
+    "startup_max",
+    "poll_interval",
+    "poll_work",
+    "footprint_kib",
+];
 
 /// The counter test that the parameters of a file describe.
 pub(crate) fn read(settings: &Settings) -> Result<Workload, ScenarioError> {
     let counter = Counter {
         n: settings.number("n", 1, CHILDREN_MAX)?,
+        rounds: settings.number("rounds", 1, ROUNDS_MAX)?,
         work_ns: settings.duration_ns("work")?,
         startup_ns_min: settings.duration_ns("startup_min")?,
         startup_ns_max: settings.duration_ns("startup_max")?,
@@ -91,14 +107,23 @@ impl Counter {
 
     fn parent_program(&self) -> Program {
         let mut program = ProgramBuilder::new();
+        if self.rounds > 1 {
+            program.begin(Repeat::Times(Amount::Fixed((self.rounds - 1).into())));
+            self.push_test(&mut program);
+            program.end();
+        }
         program.push(Op::Mark);
+        self.push_test(&mut program);
+        program.push(Op::Exit);
+        program.build()
+    }
+
+    fn push_test(&self, program: &mut ProgramBuilder) {
         program.begin(Repeat::Times(Amount::Fixed(self.n.into())));
         program.push(Op::Fork { template: CHILD }).end();
         program.begin(Repeat::WhileChildren);
         program.push(Op::Sleep(Amount::Fixed(self.poll_interval_ns)));
         program.push(Op::Run(Amount::Fixed(self.poll_work_ns))).end();
-        program.push(Op::Exit);
-        program.build()
     }
 
     fn child_program(&self) -> Program {

@@ -3,21 +3,30 @@
 //! The main thread goes through the whole file, and whenever what is left of it fills a block it
 //! starts a thread for this one and goes on. There is a block for each thread and one more, so that
 //! none waits to be compressed; as scanning leaves only a part of the file, fewer are filled, the
-//! last not to its end. A thread codes its block while another finds matches for it, and then waits
-//! until the block before has been written: the file is written in order. With one thread all is
-//! one block, coded by itself when all has been scanned. Work is split by what blocks hold, so all
-//! of it is the same for every number of threads.
+//! last not to its end. A thread codes its block while another finds matches for it: batch by batch
+//! they wait for each other, over a ring of batches. What blocks differ by, the two do apart at the
+//! end. Then the thread waits until the block before has been written: the file is written in
+//! order.
+//! With one thread all is one block, coded by itself when all has been scanned. Work is split by
+//! what blocks hold, so all of it is the same for every number of threads.
 //!
-//! Source: lrzip 0.614, stream.c and rzip.c: each thread writes when it is its turn. Own: runs of
-//! lrzip 0.651 on 128 MiB with 1, 2, 4 and 8 threads, whose threads were sampled.
+//! Source: lrzip 0.614, stream.c and rzip.c: each thread writes when it is its turn. The LZMA SDK
+//! in it, LzFindMt.c and LzFindMt.h: the ring. Own: runs of lrzip 0.651 on 128 MiB with 1, 2, 4 and
+//! 8 threads, whose threads were sampled, and whose waits were counted.
 
 use crate::made::builder::ProgramBuilder;
 use crate::model::error::ScenarioError;
-use crate::model::workload::{Amount, InitialTask, Op, Program, TaskTemplate, Workload};
+use crate::model::workload::{Amount, InitialTask, Op, Program, Repeat, TaskTemplate, Workload};
 use crate::reading::parameters::Settings;
 
 /// The most threads: each block is two kinds of task.
 pub const THREADS_MAX: u32 = 100_000;
+
+/// The most batches of a block.
+pub const BATCHES_MAX: u64 = 1_000_000_000;
+
+/// Batches that who finds matches may be ahead of who codes (LZMA SDK: `kMtBtNumBlocks`).
+const RING: u64 = 64;
 
 /// What shapes a run of lrzip. Times are those of the reference CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +41,9 @@ pub struct Lrzip {
     pub compress_ns: u64,
     /// The part of compressing that another thread does beside the one that codes, in thousandths.
     pub finder_permille: u32,
+    /// What finding takes of the matches that are handed over at a time; 0 if the two threads of a
+    /// block do not wait for each other.
+    pub batch_ns: u64,
     /// What writing takes, over all blocks.
     pub write_ns: u64,
     /// How far blocks differ: each part takes its share give or take so many thousandths.
@@ -41,12 +53,13 @@ pub struct Lrzip {
 }
 
 /// Names of the parameters in the workload's file.
-pub(crate) const PARAMETERS: [&str; 8] = [
+pub(crate) const PARAMETERS: [&str; 9] = [
     "threads",
     "left_permille",
     "scan",
     "compress",
     "finder_permille",
+    "batch",
     "write",
     "spread_permille",
     "footprint_kib",
@@ -60,6 +73,7 @@ pub(crate) fn read(settings: &Settings) -> Result<Workload, ScenarioError> {
         scan_ns: settings.duration_ns("scan")?,
         compress_ns: settings.duration_ns("compress")?,
         finder_permille: settings.number("finder_permille", 0, 1000)?,
+        batch_ns: settings.duration_ns("batch")?,
         write_ns: settings.duration_ns("write")?,
         spread_permille: settings.number("spread_permille", 0, 1000)?,
         footprint_kib: settings.number("footprint_kib", 0, u32::MAX)?,
@@ -85,8 +99,9 @@ impl Lrzip {
             name: "lrzip".to_string(),
             templates,
             initial: vec![InitialTask { template: MAIN, start_at_ns: 0 }],
-            // One for the turn of each block to write, and of who would come after them.
-            nr_gates: self.blocks() + 1,
+            // One for the turn of each block to write, and of who would come after them; and two
+            // for each ring.
+            nr_gates: self.blocks() + 1 + 2 * self.blocks(),
             ..Workload::default()
         }
         .with_digest()
@@ -114,13 +129,20 @@ impl Lrzip {
     }
 
     fn coder_program(&self, block: u32) -> Program {
-        let finder_ns = self.finder_ns();
+        let coder = self.part_by_batches(self.compress_ns - self.finder_ns(), block);
         let mut program = ProgramBuilder::new();
-        if finder_ns > 0 {
+        if self.finder_ns() > 0 {
+            program.begin(times(RING)).push(Op::Wake { gate: self.free_of(block) }).end();
             program.push(Op::Fork { template: coder_of(block) + 1 });
         }
-        program.push(Op::Run(self.part(self.compress_ns - finder_ns, block)));
-        if finder_ns > 0 {
+        if coder.nr > 0 {
+            program.begin(times(coder.nr));
+            program.push(Op::Wait { gate: self.filled_of(block) });
+            program.push(Op::Run(Amount::Fixed(coder.each_ns)));
+            program.push(Op::Wake { gate: self.free_of(block) }).end();
+        }
+        program.push(Op::Run(coder.rest));
+        if self.finder_ns() > 0 {
             program.push(Op::Join);
         }
         program.push(Op::Wait { gate: block });
@@ -130,9 +152,26 @@ impl Lrzip {
     }
 
     fn finder_program(&self, block: u32) -> Program {
+        let finder = self.part_by_batches(self.finder_ns(), block);
         let mut program = ProgramBuilder::new();
-        program.push(Op::Run(self.part(self.finder_ns(), block))).push(Op::Exit);
+        if finder.nr > 0 {
+            program.begin(times(finder.nr));
+            program.push(Op::Wait { gate: self.free_of(block) });
+            program.push(Op::Run(Amount::Fixed(finder.each_ns)));
+            program.push(Op::Wake { gate: self.filled_of(block) }).end();
+        }
+        program.push(Op::Run(finder.rest)).push(Op::Exit);
         program.build()
+    }
+
+    /// The gate that has a token for each batch of a block that may be coded.
+    fn filled_of(&self, block: u32) -> u32 {
+        self.blocks() + 1 + 2 * block
+    }
+
+    /// The gate that has a token for each free place in a block's ring.
+    fn free_of(&self, block: u32) -> u32 {
+        self.filled_of(block) + 1
     }
 
     /// What finding matches takes, over all blocks; with one thread who codes finds them, too.
@@ -152,19 +191,58 @@ impl Lrzip {
     }
 
     /// The share of block `block` in work of `total_ns`; shares add up to all of it.
-    fn part(&self, total_ns: u64, block: u32) -> Amount {
+    fn share_ns(&self, total_ns: u64, block: u32) -> u64 {
         let left = u128::from(self.left_blocks_permille());
         let until = |block: u32| u128::from(total_ns) * left.min(u128::from(block) * 1000) / left;
-        let share_ns = (until(block + 1) - until(block)) as u64;
-        spread(share_ns, self.spread_permille)
+        (until(block + 1) - until(block)) as u64
     }
+
+    /// The share of block `block`, as far as blocks differ.
+    fn part(&self, total_ns: u64, block: u32) -> Amount {
+        spread(self.share_ns(total_ns, block), self.spread_permille)
+    }
+
+    /// The same as equal batches, and a rest that makes the difference.
+    fn part_by_batches(&self, total_ns: u64, block: u32) -> Batches {
+        let share_ns = self.share_ns(total_ns, block);
+        let by_ns = spread_ns(share_ns, self.spread_permille);
+        let nr = self.batches_of(block);
+        let each_ns = (share_ns - by_ns).checked_div(nr).unwrap_or(0);
+        Batches { nr, each_ns, rest: amount(share_ns - nr * each_ns, by_ns) }
+    }
+
+    /// As many for both threads of a block.
+    fn batches_of(&self, block: u32) -> u64 {
+        let share_ns = self.share_ns(self.finder_ns(), block);
+        let least_ns = share_ns - spread_ns(share_ns, self.spread_permille);
+        if self.batch_ns == 0 { 0 } else { least_ns.div_ceil(self.batch_ns).min(BATCHES_MAX) }
+    }
+}
+
+/// The work of a block's thread.
+struct Batches {
+    nr: u64,
+    each_ns: u64,
+    /// What does not divide, and what blocks differ by.
+    rest: Amount,
+}
+
+const fn times(nr: u64) -> Repeat {
+    Repeat::Times(Amount::Fixed(nr))
 }
 
 /// `mean_ns` give or take so many thousandths, each value as likely.
 pub(crate) fn spread(mean_ns: u64, permille: u32) -> Amount {
-    if permille == 0 {
-        return Amount::Fixed(mean_ns);
+    amount(mean_ns, spread_ns(mean_ns, permille))
+}
+
+fn spread_ns(mean_ns: u64, permille: u32) -> u64 {
+    (u128::from(mean_ns) * u128::from(permille) / 1000) as u64
+}
+
+fn amount(mean_ns: u64, by_ns: u64) -> Amount {
+    match by_ns {
+        0 => Amount::Fixed(mean_ns),
+        _ => Amount::Uniform { low: mean_ns - by_ns, high: mean_ns + by_ns },
     }
-    let by_ns = (u128::from(mean_ns) * u128::from(permille) / 1000) as u64;
-    Amount::Uniform { low: mean_ns - by_ns, high: mean_ns + by_ns }
 }
