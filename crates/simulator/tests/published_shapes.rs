@@ -3,6 +3,7 @@
 //! published tables. docs/experiments.md has the whole of both studies and explains the misses.
 
 use crate::support::*;
+use scenario::machine::Machine;
 use simulator::{Options, Status};
 use std::fs;
 
@@ -15,7 +16,7 @@ const COUNTER_NS: std::ops::RangeInclusive<u32> = 1..=9;
 /// Makespan of a run that completes, in seconds.
 fn seconds(
     policy: &str,
-    machine: &str,
+    machine: &Machine,
     (workload, parameters): (&str, &[(&str, &str)]),
     seed: u64,
     tunables: &[(&str, i64)],
@@ -24,13 +25,17 @@ fn seconds(
     settled.extend(settings(tunables));
     let options = Options { seed, tunables: settled, ..Options::default() };
     let workload = shipped_workload(workload, parameters);
-    let result = attempt_with(&loaded, &shipped_machine(machine), &workload, &options);
+    let result = attempt_with(&loaded, machine, &workload, &options);
     assert_eq!(result.status, Status::Completed, "{policy}: {:?}", result.error);
     result.makespan_ns as f64 / S as f64
 }
 
 /// Time of hackbench.
 fn hackbench_s(policy: &str, machine: &str, groups: u32, loops: u32) -> f64 {
+    hackbench_on(policy, &shipped_machine(machine), groups, loops)
+}
+
+fn hackbench_on(policy: &str, machine: &Machine, groups: u32, loops: u32) -> f64 {
     let (groups, loops) = (groups.to_string(), loops.to_string());
     let parameters = [("groups", groups.as_str()), ("loops", loops.as_str())];
     seconds(policy, machine, ("hackbench", &parameters), 1, &[])
@@ -45,7 +50,8 @@ fn counter_s(policy: &str, n: u32, tunables: &[(&str, i64)]) -> f64 {
 fn last_counter_s(policy: &str, n: u32, rounds: &str, tunables: &[(&str, i64)]) -> f64 {
     let n = n.to_string();
     let workload = ("counter", &[("n", n.as_str()), ("rounds", rounds)][..]);
-    let times = COUNTER_SEEDS.map(|seed| seconds(policy, "core2-t5600", workload, seed, tunables));
+    let machine = shipped_machine("core2-t5600");
+    let times = COUNTER_SEEDS.map(|seed| seconds(policy, &machine, workload, seed, tunables));
     times.iter().sum::<f64>() / times.len() as f64
 }
 
@@ -76,37 +82,41 @@ fn error(simulated_s: f64, published_s: f64) -> f64 {
 #[test]
 fn hackbench_under_linux_2_4_grows_superlinearly_on_8_cpus() {
     let growth =
-        hackbench_s("linux_2_4", "osdl-8", 200, 10) / hackbench_s("linux_2_4", "osdl-8", 100, 10);
+        hackbench_s("linux_2_4", "stp8", 200, 10) / hackbench_s("linux_2_4", "stp8", 100, 10);
     assert!(growth >= 2.5, "{growth}");
 }
 
 #[test]
 fn hackbench_under_o1_is_linear_and_uses_more_cpus() {
-    let [on_2, on_8] = ["osdl-2", "osdl-8"].map(|machine| {
+    let [on_2, on_8] = ["stp2", "stp8"].map(|machine| {
         let [half, whole] = [100, 200].map(|groups| hackbench_s("o1@2.6.0", machine, groups, 20));
-        // On 8 CPUs start and end, when some idle, weigh less in the longer run: 1.91.
         assert!((1.9..=2.1).contains(&(whole / half)), "{machine}: {}", whole / half);
         whole
     });
     assert!(on_2 / on_8 >= 2.5, "{}", on_2 / on_8);
 }
 
-/// OSDL's 8 CPUs were about as fast as its 2. In the model they are slower still.
+/// OSDL's 8 CPUs were as fast as its 4. In the model that is so where CPUs decide before they have
+/// the lock, which Linux 2.4's did not; with its rule they gain a third.
 #[test]
-fn hackbench_under_linux_2_4_gains_nothing_from_8_cpus_over_2() {
-    let [on_2, on_8] = ["osdl-2", "osdl-8"].map(|m| hackbench_s("linux_2_4", m, 75, 20));
-    assert!(on_8 > 0.9 * on_2, "{on_2} s on 2 CPUs, {on_8} s on 8");
+fn hackbench_under_linux_2_4_loses_nothing_on_8_cpus_since_it_waits_before_it_decides() {
+    let mut apart = shipped_machine("stp8");
+    apart.one_lock.clear();
+    let [one, apart] = [shipped_machine("stp8"), apart.with_digest()]
+        .map(|machine| hackbench_on("linux_2_4", &machine, 100, 20));
+    let on_4 = hackbench_s("linux_2_4", "stp4", 100, 20);
+    assert!(one < on_4 && apart > 1.5 * on_4, "{on_4} s on 4 CPUs, {one} and {apart} s on 8");
 }
 
-/// Costs were taken from lmbench; nothing was fitted to hackbench. The errors are 5.4 % and 3.9 %:
-/// costs are known to a tenth of a us, of some us that a message takes.
+/// Costs are those of lmbench on the same hosts; nothing was fitted to hackbench. With seeds 1 to 3
+/// the errors are 4.9, 0.8 and 4.0 %, and 35 % on 8 CPUs.
 #[test]
-fn the_whole_hackbench_under_linux_2_4_on_one_cpu_takes_as_long_as_published() {
-    for groups in [50, 100] {
-        let published_s =
-            published_s("seed002_hackbench_times.csv", &format!("1,2.4.18,{groups},"), 3);
-        let error = error(hackbench_s("linux_2_4", "osdl-1", groups, 100), published_s);
-        assert!(error.abs() <= 0.06, "{groups} groups: {error}");
+fn the_whole_hackbench_under_o1_on_up_to_4_cpus_takes_as_long_as_published() {
+    for (machine, nr_cpus) in [("stp1", 1), ("stp2", 2), ("stp4", 4)] {
+        let row = format!("{nr_cpus},2.6.0-test9,50,");
+        let published_s = published_s("seed002_hackbench_times.csv", &row, 3);
+        let error = error(hackbench_s("o1@2.6.0", machine, 50, 100), published_s);
+        assert!(error.abs() <= 0.08, "{machine}: {error}");
     }
 }
 
