@@ -85,7 +85,7 @@ impl Allocator {
         if !self.locks.is_empty() && array.len() as u64 >= costs.kept {
             let room = (costs.shared as usize).saturating_sub(shared.len());
             let nr = array.len().min(costs.batch as usize);
-            if room > 0 {
+            if room > 0 && nr > 0 {
                 shared.extend(array.drain(..nr.min(room)));
                 batch.shared = nr.min(room) as u64;
             } else {
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn without_arrays_each_object_is_one_of_a_slab() {
-        let costs = AllocatorCosts { kept: 0, batch: 1, shared: 0, ..COSTS };
+        let costs = AllocatorCosts { kept: 0, batch: 1, ..COSTS };
         let mut allocator = two_cpus(costs);
         for _ in 0..3 {
             assert_eq!(allocator.free(0, memory(1)), Batch { shared: 0, lines: 7 });

@@ -284,7 +284,7 @@ impl Core<'_> {
     pub fn vacate(&mut self, task: TaskId) {
         let cpu = self.here();
         let state = &mut self.cpus[cpu];
-        (state.current, state.activity) = (None, Activity::Idle);
+        (state.current, state.activity, state.has_spun) = (None, Activity::Idle, false);
         self.tasks.seen_mut(task).on_cpu = 0;
     }
 

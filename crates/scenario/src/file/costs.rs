@@ -136,14 +136,24 @@ pub(crate) fn read_costs_by_policy(
     node.any_table()?.entries()?.into_iter().map(read).collect()
 }
 
-/// An allocator with objects hands them out in batches.
+/// An allocator with objects hands them out in batches, and only where messages leave caches.
 fn check_allocator(table: &TableNode, costs: &Costs) -> Result<(), ScenarioError> {
-    if costs.allocator.objects == 0 || costs.allocator.batch > 0 {
-        return Ok(());
+    let allocator = &costs.allocator;
+    let key = ["allocator_objects", "allocator_batch", "cold_write_ns_per_kib"]
+        .into_iter()
+        .find(|key| table.has(key));
+    let Some(key) = key.filter(|_| allocator.objects > 0) else { return Ok(()) };
+    if allocator.batch == 0 {
+        let hint = "set `allocator_batch` to 1 or more, or `allocator_objects` to 0";
+        return Err(sourced(table, key)?.bad("objects without a batch in which they come", hint));
     }
-    let key = if table.has("allocator_batch") { "allocator_batch" } else { "allocator_objects" };
-    let hint = "set `allocator_batch` to 1 or more, or `allocator_objects` to 0";
-    Err(sourced(table, key)?.bad("objects without a batch in which they come", hint))
+    if costs.cold_write_ns_per_kib == 0 {
+        let hint = "set `cold_write_ns_per_kib`, or `allocator_objects` to 0";
+        return Err(
+            sourced(table, key)?.bad("an allocator where messages never leave caches", hint)
+        );
+    }
+    Ok(())
 }
 
 /// The table in `node`, which has nothing but costs.

@@ -366,7 +366,7 @@ pub struct Machine {
     pub sync_wakeups_by_policy: BTreeMap<String, bool>,
     /// Policies whose kernels have one run-queue lock, which a CPU takes before it decides: whom a
     /// message reaches while it waits for the lock does not sleep, and who is to make way for
-    /// several meanwhile does so once (Linux up to 2.4, `schedule` and `try_to_wake_up`).
+    /// several meanwhile does so once (Linux up to 2.4 and BFS, `schedule`, `try_to_wake_up`).
     pub one_lock: BTreeSet<String>,
     /// How long a runnable task may wait for a CPU before the watchdog ends the run, where the
     /// policy does not ask for less. The kernel's is 30 s; before sched_ext there was none.
