@@ -8,8 +8,11 @@ may not. One CPU only: on several, a virtual machine's clock interleaves CPUs to
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+Who = TypeVar("Who")
 
 # Shares of CPU time may differ by so much: a slice begun or not at the end of 6 s makes 0.3 %.
 SHARE_TOLERANCE_PERCENT = 0.5
@@ -89,7 +92,7 @@ def compare(simulated: Arm, played: Arm, *, is_stopped: bool) -> Agreement:
         spare = max(UNFINISHED_DECISIONS_MAX, longer * UNFINISHED_PERCENT_MAX / 100)
         if not is_stopped or longer - shorter > spare:
             differs_at = shorter
-    our, their = _shares(simulated), _shares(played)
+    our, their = shares_percent(simulated, int), shares_percent(played, int)
     pids = sorted(our.keys() | their.keys())
     shares = {pid: (our.get(pid, 0.0), their.get(pid, 0.0)) for pid in pids}
     return Agreement(ours, theirs, differs_at, shares)
@@ -141,12 +144,13 @@ def _how_left(stays: Sequence[Sequence[int]], wakeups: Sequence[Sequence]) -> li
     return lefts[::-1]
 
 
-def _shares(arm: Arm) -> dict[int, float]:
-    ran_ns: Counter[int] = Counter()
+def shares_percent(arm: Arm, who: Callable[[int], Who]) -> dict[Who, float]:
+    """Shares of the CPU time that tasks used, by what `who` makes of their pids."""
+    ran_ns: Counter[Who] = Counter()
     for from_ns, to_ns, _, pid in arm.stays:
-        ran_ns[pid] += to_ns - from_ns
+        ran_ns[who(pid)] += to_ns - from_ns
     all_ns = ran_ns.total() or 1
-    return {pid: 100 * ns / all_ns for pid, ns in ran_ns.items()}
+    return {key: 100 * ns / all_ns for key, ns in ran_ns.items()}
 
 
 # ---- in words -----------------------------------------------------------------------------------

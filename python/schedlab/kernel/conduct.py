@@ -11,11 +11,11 @@ their end get what they need under whatever scheduler. Few wake-ups have no medi
 
 import statistics
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schedlab.kernel.agreement import SHARE_TOLERANCE_PERCENT, Arm, decisions
+from schedlab.kernel.agreement import SHARE_TOLERANCE_PERCENT, Arm, decisions, shares_percent
 
 SWITCHES_TOLERANCE_PERCENT = 10.0
 # Of few switches one more is many percent: a task began before or after another's last stay.
@@ -79,7 +79,11 @@ def conduct_of(arms: Sequence[Arm], names: Mapping[int, str], *, is_stopped: boo
     """The figures of several plays of one scenario, which `is_stopped` at a time or runs to its
     end; `names` are those of its tasks by pid."""
     switches = [len(decisions(arm)) for arm in arms]
-    shares = [_shares(arm, names) if is_stopped else {} for arm in arms]
+
+    def name_of(pid: int) -> str:
+        return names.get(pid, str(pid))
+
+    shares = [shares_percent(arm, name_of) if is_stopped else {} for arm in arms]
     return Conduct(switches, [_delay_ns(arm) for arm in arms], shares)
 
 
@@ -139,11 +143,3 @@ def _delay_ns(arm: Arm) -> float | None:
         if following < len(starts[pid]):
             delays.append(starts[pid][following] - at_ns)
     return _median(delays) if len(delays) >= WAKEUPS_MIN else None
-
-
-def _shares(arm: Arm, names: Mapping[int, str]) -> dict[str, float]:
-    ran_ns: Counter[str] = Counter()
-    for from_ns, to_ns, _, pid in arm.stays:
-        ran_ns[names.get(pid, str(pid))] += to_ns - from_ns
-    all_ns = ran_ns.total() or 1
-    return {name: 100 * ns / all_ns for name, ns in ran_ns.items()}

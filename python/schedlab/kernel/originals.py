@@ -26,7 +26,6 @@ HACKBENCH = "hackbench"
 HACKBENCH_SIZE = {"groups": "1", "loops": "100"}
 # What a user types for the plain set of each scheduler that a kernel may have.
 SCHEDULERS = tuple(platform.SERIES_OF)
-BROKEN_OFF = ("refused", "ejected", "error")
 
 
 @dataclass(frozen=True)
@@ -251,12 +250,9 @@ def _played(kernel: str, scenario: Scenario, named: Named | None) -> list[agreem
     options = referee.machine_options() | {"record_kib_per_cpu": scenario.record_kib}
     with vm.start(kernel, job.spec, job.files, named and named.loaded(), **options) as booted:
         records = kernel_result.parse(list(booted))
-        failed = next((one for one in records if one["record"] in BROKEN_OFF), None)
-        booted.judge_policy(did_well=failed is None)
+        booted.judge_policy(did_well=referee.broken_off(records) is None)
     who = named.label if named else "its own scheduler"
-    if failed:
-        why = failed.get("reason") or failed.get("message")
-        raise SchedlabError(f"{who} on kernel {kernel}: {failed['record']}: {why}")
+    referee.refuse_broken_off(records, who, kernel)
     plays = [record for record in records if record["record"] == "played"]
     if len(plays) != scenario.nr_plays:
         raise SchedlabError(

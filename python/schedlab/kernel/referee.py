@@ -116,6 +116,19 @@ def machine_options() -> dict[str, Any]:
 # ---- the kernel's arm ---------------------------------------------------------------------------
 
 
+def broken_off(records: Sequence[Mapping]) -> Mapping | None:
+    """The first of a guest's records that says why it went no further; None if none does."""
+    kinds = ("refused", "ejected", "error")
+    return next((record for record in records if record["record"] in kinds), None)
+
+
+def refuse_broken_off(records: Sequence[Mapping], who: str, kernel: str) -> None:
+    """Raises SchedlabError if a guest that played `who` went no further than to an error."""
+    if failed := broken_off(records):
+        why = failed.get("reason") or failed.get("message")
+        raise SchedlabError(f"{who} on kernel {kernel}: {failed['record']}: {why}")
+
+
 def played(
     source: Path, paths: Sequence[Path], kernel: str, tunables: Mapping[str, int]
 ) -> list[dict]:
@@ -127,10 +140,7 @@ def played(
         job.play(path, SEED, folder=f"/scenarios/{index}")
     ran = vm.start(kernel, job.spec, job.files, **machine_options()).run()
     records = kernel_result.parse(ran.lines)
-    for record in records:
-        if record["record"] in ("refused", "ejected", "error"):
-            why = record.get("reason") or record.get("message")
-            raise SchedlabError(f"{source.name} on kernel {kernel}: {record['record']}: {why}")
+    refuse_broken_off(records, source.name, kernel)
     plays = [record for record in records if record["record"] == "played"]
     if len(plays) != len(paths):
         raise SchedlabError(
