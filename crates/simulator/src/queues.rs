@@ -21,7 +21,7 @@ pub struct Queues {
     stranded: Vec<Stranded>,
     nr_cpus: usize,
     nr_nodes: usize,
-    /// Indices of the policy's queues with small numbers.
+    /// Indices of the policy's queues with small numbers, up to the largest that there was.
     small: Vec<u32>,
     /// Indices of the policy's other queues.
     large: BTreeMap<u64, u32>,
@@ -57,7 +57,7 @@ impl Queues {
             stranded: Vec::new(),
             nr_cpus,
             nr_nodes,
-            small: vec![NO_QUEUE; SMALL_IDS as usize],
+            small: Vec::new(),
             large: BTreeMap::new(),
         }
     }
@@ -78,10 +78,15 @@ impl Queues {
         }
         let index = self.queues.len() as u32;
         self.queues.push(DispatchQueue::new(visible, id));
-        match self.small.get_mut(id as usize) {
-            Some(place) if id < SMALL_IDS => *place = index,
-            _ => drop(self.large.insert(id, index)),
+        if id >= SMALL_IDS {
+            self.large.insert(id, index);
+            return Ok(());
         }
+        let place = id as usize;
+        if place >= self.small.len() {
+            self.small.resize(place + 1, NO_QUEUE);
+        }
+        self.small[place] = index;
         Ok(())
     }
 
@@ -96,15 +101,14 @@ impl Queues {
 
     /// Forgets all of the policy's queues, which must be empty.
     pub fn destroy_all(&mut self) {
-        self.small.fill(NO_QUEUE);
+        self.small.clear();
         self.large.clear();
     }
 
     /// Index of the policy's queue with this number.
     pub fn find(&self, id: u64) -> Option<u32> {
         if id < SMALL_IDS {
-            let index = self.small[id as usize];
-            return (index != NO_QUEUE).then_some(index);
+            return self.small.get(id as usize).copied().filter(|&index| index != NO_QUEUE);
         }
         self.large.get(&id).copied()
     }
