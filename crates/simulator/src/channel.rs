@@ -1,6 +1,6 @@
 //! Channels and gates while they are used: what is in them, and who waits at them.
 
-use crate::caches::Touched;
+use crate::content::{Content, Message};
 use crate::place::TaskId;
 use crate::task::Request;
 use scenario::machine::Machine;
@@ -14,8 +14,8 @@ pub struct Channel {
     pub spec: workload::Channel,
     /// Bytes in use, overheads included.
     pub used_bytes: u64,
-    /// Messages, oldest first.
-    pub messages: VecDeque<Message>,
+    /// What is in it.
+    pub content: Content,
     /// The CPU that used the channel last.
     pub last_cpu: Option<u32>,
     /// Bytes that can be received.
@@ -29,19 +29,6 @@ pub struct Channel {
     pub senders: VecDeque<(u64, TaskId)>,
     /// Tasks that ever waited for room.
     pub nr_blocked: u64,
-}
-
-/// A message on its way.
-#[derive(Clone, Copy, Debug)]
-pub struct Message {
-    /// Its bytes.
-    pub bytes: u32,
-    /// Those of them that nobody has received.
-    pub left: u32,
-    /// The CPU it was sent from, and when.
-    pub sent: Touched,
-    /// What its sender worked on, and so its receiver will.
-    pub request: Option<Request>,
 }
 
 impl Channel {
@@ -64,10 +51,10 @@ impl Channel {
     /// Adds a message.
     #[inline]
     pub fn put(&mut self, message: Message) {
-        let bytes = u64::from(message.left);
+        let bytes = u64::from(message.bytes);
         self.used_bytes += bytes + u64::from(self.spec.overhead_bytes);
         self.content_bytes += bytes;
-        self.messages.push_back(message);
+        self.content.put(message);
     }
 
     /// Takes up to `wanted` bytes out; returns how many, and the request of the last. `end` sees
@@ -77,17 +64,16 @@ impl Channel {
         let mut got = 0;
         let mut request = None;
         while got < wanted {
-            let Some(message) = self.messages.front_mut() else { break };
-            let part = message.left.min(wanted - got);
-            message.left -= part;
+            let Some(message) = self.content.first() else { break };
             request = message.request;
+            let (part, ended) = self.content.receive(wanted - got);
             got += part;
-            self.used_bytes -= u64::from(part);
-            if message.left == 0 {
+            if ended.is_some() {
                 self.used_bytes -= u64::from(self.spec.overhead_bytes);
-                self.messages.pop_front().iter().for_each(&mut end);
             }
+            ended.iter().for_each(&mut end);
         }
+        self.used_bytes -= u64::from(got);
         self.content_bytes -= u64::from(got);
         (got, request)
     }

@@ -22,6 +22,7 @@ mod channel;
 mod choices;
 mod cid_form;
 mod cids;
+mod content;
 mod core;
 mod cpu;
 mod cpus;

@@ -3,7 +3,7 @@
 use super::{Outcome, RETRY, entry_ns};
 use crate::allocator::Batch;
 use crate::caches::{Mark, Touched};
-use crate::channel::Message;
+use crate::content::Message;
 use crate::flags::WAKE_TTWU;
 use crate::kernel::Kernel;
 use crate::place::TaskId;
@@ -36,10 +36,10 @@ impl Kernel<'_> {
     pub(super) fn receiving_ns(&mut self, channel: u32, wanted: u32, is_first: bool) -> u64 {
         let at_ns = self.getting_at_ns(channel, is_first);
         let channel = self.programs.channel(channel);
-        let first = channel.messages.front().filter(|_| channel.content_bytes > 0);
-        let Some(message) = first else { return at_ns };
+        let first = channel.content.first().filter(|_| channel.content_bytes > 0);
+        let Some(Message { sent, .. }) = first else { return at_ns };
         let bytes = u64::from(wanted).min(channel.content_bytes);
-        let (sent, core) = (message.sent, &mut self.core);
+        let core = &mut self.core;
         let costs = core.cpus.costs();
         let fetch_ns = if core.caches.are_there() && !core.caches.has(sent) {
             let ns_per_kib = costs.refill_ns_per_kib[Distance::Same as usize];
@@ -86,7 +86,7 @@ impl Kernel<'_> {
             let all_told = self.core.cpus.costs().message_bytes(bytes.into());
             sent = self.core.caches.touch(cpu as usize, all_told, memory);
         }
-        channel.put(Message { bytes, left: bytes, sent, request: state.request });
+        channel.put(Message { bytes, sent, request: state.request });
         state.next_operation();
         let receiver = channel.receivers.pop_front();
         let dozes = std::mem::take(&mut channel.dozes);
