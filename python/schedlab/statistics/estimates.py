@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
 
 import numpy as np
 import scipy
@@ -120,11 +121,11 @@ def estimate(values: ArrayLike) -> Estimate:
     sd = None if sample.size < 2 else 0.0 if constant else float(np.std(sample, ddof=1))
     low = high = None if sample.size < RUNS_FOR_INTERVAL_MIN else mean
     if low is not None and not constant:
-        error = scipy.stats.sem(sample)
-        interval = scipy.stats.t.interval(CONFIDENCE, sample.size - 1, loc=mean, scale=error)
-        low, high = map(float, interval)
+        half_width = student_quantile(sample.size - 1) * sd / math.sqrt(sample.size)
+        low, high = mean - half_width, mean + half_width
     quantiles = tuple(np.quantile(sample, QUANTILE_LEVELS).tolist())
-    return Estimate(sample.size, mean, float(np.median(sample)), sd, low, high, quantiles)
+    median = quantiles[QUANTILE_LEVELS.index(0.5)]
+    return Estimate(sample.size, mean, median, sd, low, high, quantiles)
 
 
 def median_estimate(values: ArrayLike) -> Estimate:
@@ -461,6 +462,7 @@ def bounded_ratio(
     )
 
 
+@cache
 def student_quantile(degrees: float) -> float:
     """How many standard errors half of an interval is; of a normal one `degrees` are infinite."""
     level = 0.5 + CONFIDENCE / 2
