@@ -20,12 +20,28 @@ pub struct Fifo {
     first: i64,
     /// Position of the next item behind all others.
     end: i64,
+    /// The position from which slots count.
+    origin: i64,
 }
 
+/// Eight bytes, so that a walk over thousands reads as little as can be.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    position: i64,
+    /// Its position less the list's origin.
+    offset: i32,
     item: u32,
+}
+
+/// How far from the origin slots are counted before it is moved. A test moves it often.
+const OFFSET_MAX: i64 = if cfg!(test) { 50 } else { i32::MAX as i64 };
+
+/// Where a walk has got to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reached {
+    /// The position.
+    pub position: i64,
+    /// How many items stood in front of it then. Any other number is as right, but slower.
+    pub index: usize,
 }
 
 impl Fifo {
@@ -43,15 +59,37 @@ impl Fifo {
     pub fn push_back(&mut self, item: u32) -> i64 {
         let position = self.end;
         self.end += 1;
-        self.slots.push_back(Slot { position, item });
+        let offset = self.offset_of_new(position);
+        self.slots.push_back(Slot { offset, item });
         position
     }
 
     /// Adds `item` in front of all others and returns its position.
     pub fn push_front(&mut self, item: u32) -> i64 {
         self.first -= 1;
-        self.slots.push_front(Slot { position: self.first, item });
+        let offset = self.offset_of_new(self.first);
+        self.slots.push_front(Slot { offset, item });
         self.first
+    }
+
+    /// A position from the origin, which moves to the first item if that is too far.
+    #[inline]
+    fn offset_of_new(&mut self, position: i64) -> i32 {
+        if (position - self.origin).abs() > OFFSET_MAX {
+            self.move_origin(position);
+        }
+        (position - self.origin) as i32
+    }
+
+    #[cold]
+    fn move_origin(&mut self, otherwise: i64) {
+        let by = self.slots.front().map_or(otherwise - self.origin, |slot| slot.offset.into());
+        self.origin += by;
+        for slot in &mut self.slots {
+            let offset = i32::try_from(i64::from(slot.offset) - by);
+            slot.offset = offset.expect("no item waits while 2^31 others come");
+        }
+        i32::try_from(otherwise - self.origin).expect("no item waits while 2^31 others come");
     }
 
     /// The first item.
@@ -64,7 +102,8 @@ impl Fifo {
     /// # Panics
     /// If nothing is there: the caller's own books are wrong.
     pub fn remove(&mut self, position: i64) -> u32 {
-        let is_there = |slot: &Slot| slot.position == position;
+        let offset = position - self.origin;
+        let is_there = |slot: &Slot| i64::from(slot.offset) == offset;
         let slot = if self.slots.front().is_some_and(is_there) {
             self.slots.pop_front()
         } else {
@@ -81,43 +120,63 @@ impl Fifo {
 
     /// How many items stand in front of a position.
     fn index(&self, position: i64) -> usize {
-        self.slots.partition_point(|slot| slot.position < position)
+        let offset = position - self.origin;
+        self.slots.partition_point(|slot| i64::from(slot.offset) < offset)
+    }
+
+    /// The same of where a walk has got to: mostly where it was.
+    fn index_of(&self, reached: Reached) -> usize {
+        let Reached { position, index } = reached;
+        let stands = |index: usize, position| {
+            self.slots.get(index).is_some_and(|slot| self.position(slot) == position)
+        };
+        if stands(index, position) || index > 0 && stands(index - 1, position - 1) {
+            return index;
+        }
+        self.index(position)
+    }
+
+    fn position(&self, slot: &Slot) -> i64 {
+        self.origin + i64::from(slot.offset)
     }
 
     /// Copies what `shown` makes of items to `out`, from the first one, or the first at or behind
-    /// position `from`, until it is full or the list ends. Returns how many there were and, if any,
-    /// the position behind the last one.
+    /// `from`, until it is full or the list ends. Returns how many there were and, if any, what is
+    /// behind the last one.
     pub fn copy_from<T>(
         &self,
-        from: Option<i64>,
+        from: Option<Reached>,
         out: &mut [T],
         shown: impl Fn(u32) -> T,
-    ) -> (usize, Option<i64>) {
-        let begin = from.map_or(0, |from| self.index(from));
+    ) -> (usize, Option<Reached>) {
+        let begin = from.map_or(0, |from| self.index_of(from));
         let end = self.len().min(begin + out.len());
         let (left, right) = self.between(begin, end);
         let (to_left, to_right) = out.split_at_mut(left.len());
         copy(left.iter(), to_left, &shown);
         copy(right.iter(), to_right, &shown);
-        (end - begin, (begin < end).then(|| self.slots[end - 1].position + 1))
+        let behind = |end: usize| self.position(&self.slots[end - 1]) + 1;
+        let reached = (begin < end).then(|| Reached { position: behind(end), index: end });
+        (end - begin, reached)
     }
 
     /// Copies what `shown` makes of items to `out`, from the last one, or the last in front of
-    /// position `before`, on backwards, until it is full or the list ends. Returns how many there
-    /// were and, if any, the position of the last one.
+    /// `before`, on backwards, until it is full or the list ends. Returns how many there were and,
+    /// if any, where the last one is.
     pub fn copy_before<T>(
         &self,
-        before: Option<i64>,
+        before: Option<Reached>,
         out: &mut [T],
         shown: impl Fn(u32) -> T,
-    ) -> (usize, Option<i64>) {
-        let end = before.map_or(self.len(), |before| self.index(before));
+    ) -> (usize, Option<Reached>) {
+        let end = before.map_or(self.len(), |before| self.index_of(before));
         let begin = end.saturating_sub(out.len());
         let (left, right) = self.between(begin, end);
         let (to_right, to_left) = out.split_at_mut(right.len());
         copy(right.iter().rev(), to_right, &shown);
         copy(left.iter().rev(), to_left, &shown);
-        (end - begin, (begin < end).then(|| self.slots[begin].position))
+        let at = |index: usize| Reached { position: self.position(&self.slots[index]), index };
+        (end - begin, (begin < end).then(|| at(begin)))
     }
 
     /// The slots between two places, which may lie in two parts.
@@ -195,6 +254,33 @@ mod tests {
                 prop_assert_eq!(&copied, &model);
             }
         }
+    }
+
+    #[test]
+    fn walks_go_on_where_they_were_whatever_was_taken_meanwhile() {
+        let mut fifo = Fifo::default();
+        let positions: Vec<i64> = (0..6).map(|item| fifo.push_back(item)).collect();
+        let mut one = [0];
+        let (_, forwards) = fifo.copy_from(None, &mut one, |item| item);
+        let (_, backwards) = fifo.copy_before(None, &mut one, |item| item);
+        fifo.remove(positions[1]);
+        fifo.remove(positions[4]);
+        fifo.push_front(9);
+        assert_eq!(fifo.copy_from(forwards, &mut one, |item| item).0, 1);
+        assert_eq!(one, [2]);
+        assert_eq!(fifo.copy_before(backwards, &mut one, |item| item).0, 1);
+        assert_eq!(one, [3]);
+    }
+
+    #[test]
+    fn an_item_may_wait_while_many_others_come_and_go() {
+        let mut fifo = Fifo::default();
+        let waits = fifo.push_back(7);
+        for item in 0..10 * OFFSET_MAX as u32 {
+            let (front, back) = (fifo.push_front(item), fifo.push_back(item));
+            assert_eq!((fifo.remove(back), fifo.remove(front)), (item, item));
+        }
+        assert_eq!((fifo.remove(waits), fifo.len()), (7, 0));
     }
 
     #[test]

@@ -80,7 +80,7 @@ pub use calendar_queue::CalendarQueue;
 pub use exact_time_ring::{
     ExactTimeRing, ExactTimeRingAvx2, ExactTimeRingAvx512, ExactTimeRingScalar, Lanes,
 };
-pub use fifo::Fifo;
+pub use fifo::{Fifo, Reached};
 pub use fifo_list::FifoList;
 pub use four_ary_heap::FourAryHeap;
 pub use gavl_tree::{GavlTree, GavlTreeDelete, GavlTreeOf, GavlTreePublished, avl_height_max};

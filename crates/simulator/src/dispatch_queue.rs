@@ -6,7 +6,7 @@
 use crate::abi;
 use crate::place::TaskId;
 use crate::visible::{Placed, Visible};
-use runqueue::{Fifo, Key, Ordered};
+use runqueue::{Fifo, Key, Ordered, Reached};
 
 /// A lock as the simulation sees it: when it is free, and in whose cache it is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -177,15 +177,17 @@ fn walk_fifo<T>(
     out: &mut [T],
     shown: impl Fn(TaskId) -> T,
 ) -> usize {
-    let here = (*cursor != Cursor::START).then_some(cursor.0[0] as i64);
+    let Cursor([position, index]) = *cursor;
+    let reached = || Reached { position: position as i64, index: index as usize };
+    let here = (*cursor != Cursor::START).then(reached);
     // Forwards the cursor is behind the last task that was copied, backwards it is where that was.
     let (filled, here) = if backwards {
         fifo.copy_before(here, out, shown)
     } else {
         fifo.copy_from(here, out, shown)
     };
-    if let Some(here) = here {
-        *cursor = Cursor([here as u64, 0]);
+    if let Some(Reached { position, index }) = here {
+        *cursor = Cursor([position as u64, index as u64]);
     }
     filled
 }
