@@ -7,16 +7,22 @@
 use scenario::machine::{Costs, Machine};
 
 /// How much had come into a cache when something was touched there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mark(Option<u64>);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark(u64);
+
+impl Default for Mark {
+    fn default() -> Mark {
+        Mark::COLD
+    }
+}
 
 impl Mark {
     /// Of what is in no cache.
-    pub const COLD: Mark = Mark(None);
+    pub const COLD: Mark = Mark(u64::MAX);
 
     /// When so many bytes had come in.
     pub fn of(bytes: u64) -> Mark {
-        Mark(Some(bytes))
+        Mark(bytes)
     }
 }
 
@@ -58,7 +64,7 @@ impl Caches {
     /// Whether what a CPU touched then is still in its cache.
     pub fn has(&self, by: Touched) -> bool {
         let came_in = self.came_in[self.of_cpu[by.cpu as usize]];
-        by.mark.0.is_some_and(|mark| came_in - mark <= self.size)
+        by.mark != Mark::COLD && came_in - by.mark.0 <= self.size
     }
 
     /// Whether what somebody touched then is in the cache of this CPU.
