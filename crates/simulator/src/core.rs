@@ -157,10 +157,15 @@ impl Core<'_> {
 
     /// The active CPU does what a batch takes with each of the allocator's locks held, one after
     /// the other: addresses come from who had the lock before, lines of slabs from memory.
+    #[inline]
     pub fn carry_out(&mut self, batch: Batch) {
-        if batch == Batch::default() {
-            return;
+        if batch != Batch::default() {
+            self.carry_out_batch(batch);
         }
+    }
+
+    #[inline(never)]
+    fn carry_out_batch(&mut self, batch: Batch) {
         for number in 0..self.allocator.nr_locks() {
             let lock = self.allocator.lock(number);
             let costs = self.cpus.costs();

@@ -23,6 +23,9 @@ const SLICE_TICKS: u32 = 3;
 const WORK_NS: u64 = 10_000;
 const SLEEP_NS: u64 = 900_000;
 const START_GAP_NS: u64 = 1000;
+/// What it takes to write or to read a message, and how many a mailbox holds.
+const MESSAGE_NS: u64 = 3000;
+const MAILBOX_MAX: u32 = 40;
 
 /// What was simulated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +35,8 @@ pub struct Counts {
     /// Operations finished, ticks and timers.
     pub events: u64,
     pub wakeups: u64,
+    /// Tasks that waited for a CPU again, as another one waited.
+    pub made_room: u64,
     /// Of all wake-ups and switches with their times.
     pub digest: u64,
 }
@@ -74,6 +79,24 @@ pub fn run_and_sleep(tasks: u32, rounds: u64) -> Counts {
     let turns = u64::from(tasks) * (rounds + 1);
     assert_eq!(counts.switches, turns, "a first turn, and one after each sleep");
     assert_eq!(counts.wakeups, counts.switches, "nobody makes room for another");
+    counts
+}
+
+/// Groups of writers and as many readers, in which each writer sends `rounds` messages to each
+/// reader.
+pub fn messages(groups: u32, readers: u32, rounds: u64) -> Counts {
+    let nr_tasks = 2 * readers * groups;
+    let correspondents = Correspondents {
+        readers,
+        messages_each: rounds * u64::from(readers),
+        tasks: vec![Correspondent::default(); nr_tasks as usize],
+        mailboxes: vec![Mailbox::default(); nr_tasks as usize],
+    };
+    let messages = u64::from(readers * groups) * u64::from(readers) * rounds;
+    let counts = Loop::new(correspondents, nr_tasks).run(NEVER_NS - 1);
+    let least = 2 * messages + u64::from(nr_tasks);
+    assert!(counts.events >= least, "each is written and read, and all begin");
+    assert_eq!(counts.switches, counts.wakeups + counts.made_room, "who waits is woken");
     counts
 }
 
@@ -163,6 +186,85 @@ impl Tasks for Sleepers {
         }
         sleeper.has_computed = true;
         Step::Compute(WORK_NS)
+    }
+}
+
+#[derive(Clone, Default)]
+struct Correspondent {
+    nr_done: u64,
+    /// Whether a message was written and is not in its mailbox yet, or was taken out and not read.
+    has_one: bool,
+}
+
+/// That of a reader.
+#[derive(Clone, Default)]
+struct Mailbox {
+    messages: u32,
+    is_awaited: bool,
+    /// Writers that wait for room.
+    writers: VecDeque<u32>,
+}
+
+struct Correspondents {
+    readers: u32,
+    messages_each: u64,
+    tasks: Vec<Correspondent>,
+    mailboxes: Vec<Mailbox>,
+}
+
+impl Tasks for Correspondents {
+    fn step(&mut self, task: u32) -> Step {
+        let place = task % (2 * self.readers);
+        if place >= self.readers {
+            return self.read(task);
+        }
+        let first_reader = task - place + self.readers;
+        self.write(task, first_reader)
+    }
+}
+
+impl Correspondents {
+    fn write(&mut self, task: u32, first_reader: u32) -> Step {
+        let writer = &mut self.tasks[task as usize];
+        if writer.has_one {
+            let reader = first_reader + (writer.nr_done % u64::from(self.readers)) as u32;
+            let mailbox = &mut self.mailboxes[reader as usize];
+            if mailbox.messages == MAILBOX_MAX {
+                mailbox.writers.push_back(task);
+                return Step::Block;
+            }
+            mailbox.messages += 1;
+            (writer.has_one, writer.nr_done) = (false, writer.nr_done + 1);
+            if std::mem::take(&mut mailbox.is_awaited) {
+                return Step::Wake(reader);
+            }
+        }
+        if writer.nr_done == self.messages_each {
+            return Step::Exit;
+        }
+        writer.has_one = true;
+        Step::Compute(MESSAGE_NS)
+    }
+
+    fn read(&mut self, task: u32) -> Step {
+        let (reader, mailbox) =
+            (&mut self.tasks[task as usize], &mut self.mailboxes[task as usize]);
+        if !reader.has_one {
+            if reader.nr_done == self.messages_each {
+                return Step::Exit;
+            }
+            if mailbox.messages == 0 {
+                mailbox.is_awaited = true;
+                return Step::Block;
+            }
+            mailbox.messages -= 1;
+            (reader.has_one, reader.nr_done) = (true, reader.nr_done + 1);
+            if let Some(writer) = mailbox.writers.pop_front() {
+                return Step::Wake(writer);
+            }
+        }
+        reader.has_one = false;
+        Step::Compute(MESSAGE_NS)
     }
 }
 
@@ -265,6 +367,7 @@ impl<T: Tasks> Loop<T> {
         if state.ticks_left == 0 {
             state.ticks_left = SLICE_TICKS;
             if let Some(next) = self.waiting.pop_front() {
+                self.counts.made_room += 1;
                 self.left_ns[state.task as usize] = state.ends_ns - self.now_ns;
                 self.waiting.push_back(state.task);
                 self.switch(cpu, next);

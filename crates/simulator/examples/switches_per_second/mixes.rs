@@ -12,6 +12,8 @@ use scenario::workload::{
 pub const MACHINE: &str = "osdl-8";
 const MACHINE_CPUS: usize = 8;
 
+const MESSAGE_BYTES: u32 = 100;
+
 /// What tells how much was simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
@@ -64,6 +66,9 @@ pub fn mixes() -> Vec<Mix> {
             Unit::Switches,
             || bare_loop::run_and_sleep(400, 7_000),
         ),
+        mix("messages_400", "messages, 400 tasks", messages(10, 20, 60), Unit::Events, || {
+            bare_loop::messages(10, 20, 1_000)
+        }),
         mix("hogs_400", "hogs, 400 tasks", hogs(400), Unit::Events, || {
             bare_loop::hogs(400, 1_000_000_000_000)
         }),
@@ -110,6 +115,33 @@ fn ping_pong(pairs: u32, rounds: u64) -> Workload {
         [side(a, b, true), side(b, a, false)]
     });
     workload(programs.collect(), 2 * pairs, None)
+}
+
+/// Groups of writers and as many readers, in which each writer sends `rounds` messages to each
+/// reader, as hackbench does.
+fn messages(groups: u32, readers: u32, rounds: u64) -> Workload {
+    let programs = (0..groups).flat_map(|group| {
+        let first = group * readers;
+        let all = first..first + readers;
+        let writer = {
+            let mut program = ProgramBuilder::new();
+            program.begin(Repeat::Times(Amount::Fixed(rounds)));
+            for channel in all.clone() {
+                program.push(Op::Send { channel, bytes: MESSAGE_BYTES });
+            }
+            program.end();
+            program.build()
+        };
+        let reader = move |channel| {
+            let mut program = ProgramBuilder::new();
+            program.begin(Repeat::Times(Amount::Fixed(rounds * u64::from(readers))));
+            program.push(Op::Recv { channel, bytes: MESSAGE_BYTES });
+            program.end();
+            program.build()
+        };
+        std::iter::repeat_n(writer, readers as usize).chain(all.map(reader))
+    });
+    workload(programs.collect(), groups * readers, None)
 }
 
 /// Tasks that compute 10 us and sleep 900 us.
