@@ -150,9 +150,15 @@ impl Core<'_> {
     /// says what 1 KiB takes; `over_bus` bytes of it wait for their bus. What it takes beside that.
     pub fn fetch_memory(&mut self, bytes: u64, ns_per_kib: u64, bus: (u64, u64)) -> u64 {
         let ((over_bus, behind_ns), takes_ns) = (bus, (bytes * ns_per_kib) >> 10);
-        let fetch = Fetch { from: self.here(), bytes: over_bus, takes_ns, behind_ns };
-        self.buses.fetch((&mut self.cpus, &mut self.time), fetch);
+        self.wait_for_bus(over_bus, takes_ns, behind_ns);
         takes_ns
+    }
+
+    /// The active CPU waits where its bus is busy while so much comes from memory, from `behind_ns`
+    /// after its clock on for `takes_ns`.
+    pub fn wait_for_bus(&mut self, bytes: u64, takes_ns: u64, behind_ns: u64) {
+        let fetch = Fetch { from: self.here(), bytes, takes_ns, behind_ns };
+        self.buses.fetch((&mut self.cpus, &mut self.time), fetch);
     }
 
     /// The active CPU does what a batch takes with each of the allocator's locks held, one after
@@ -173,11 +179,9 @@ impl Core<'_> {
             let addresses = (batch.shared * ADDRESS_BYTES).div_ceil(costs.line_bytes);
             let (lock_ns, line_ns) =
                 (costs.lock_ns, costs.line_transfer_ns[Distance::Node as usize]);
-            let bytes = batch.lines * costs.line_bytes;
+            let (bytes, takes_ns) = (batch.lines * costs.line_bytes, batch.lines * line_ns);
             let own_ns = lock_ns + self.fetch_lines(1 + addresses, lock.holder, waits_ns);
-            let takes_ns = batch.lines * line_ns;
-            let fetch = Fetch { from: self.here(), bytes, takes_ns, behind_ns: waits_ns + own_ns };
-            self.buses.fetch((&mut self.cpus, &mut self.time), fetch);
+            self.wait_for_bus(bytes, takes_ns, waits_ns + own_ns);
             self.charge(Spent::Kernel, waits_ns + own_ns + takes_ns);
             self.allocator.unlock(number, self.released());
         }
@@ -193,7 +197,7 @@ impl Core<'_> {
     /// queues: the active one waits for it, if it is held; whether it did.
     #[inline]
     pub fn waits_to_decide(&mut self) -> bool {
-        self.picking.waits_to_decide() && self.wait_to_decide()
+        self.picking.decides_with_lock() && self.wait_to_decide()
     }
 
     fn wait_to_decide(&mut self) -> bool {

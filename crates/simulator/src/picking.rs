@@ -4,7 +4,7 @@
 #[derive(Debug, Default)]
 pub struct Picking {
     /// Whether CPUs decide only when they have the lock of all tasks that wait.
-    waits_to_decide: bool,
+    decides_with_lock: bool,
     is_choosing: bool,
     is_switching: bool,
     kicks: Option<OwnKicks>,
@@ -23,14 +23,14 @@ pub struct OwnKicks {
 
 impl Picking {
     /// Of a kernel where CPUs decide only when they have the lock of all tasks that wait, or not.
-    pub fn new(waits_to_decide: bool) -> Picking {
-        Picking { waits_to_decide, ..Picking::default() }
+    pub fn new(decides_with_lock: bool) -> Picking {
+        Picking { decides_with_lock, ..Picking::default() }
     }
 
     /// Whether CPUs decide only when they have the lock of all tasks that wait.
     #[inline]
-    pub fn waits_to_decide(&self) -> bool {
-        self.waits_to_decide
+    pub fn decides_with_lock(&self) -> bool {
+        self.decides_with_lock
     }
 
     /// Its task has blocked: what it tells itself comes after it has picked.

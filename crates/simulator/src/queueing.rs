@@ -1,6 +1,5 @@
 //! How tasks get into dispatch queues and out of them.
 
-use crate::buses::Fetch;
 use crate::core::Core;
 use crate::cpu::{Activity, Spent};
 use crate::dispatch_queue::{
@@ -297,8 +296,7 @@ impl Core<'_> {
             return self.charge(Spent::Scan, steps * costs.scan_step_ns);
         }
         let (bytes, ns) = (steps * costs.line_bytes, steps * costs.scan_miss_ns);
-        let fetch = Fetch { from: self.here(), bytes, takes_ns: ns, behind_ns: 0 };
-        self.buses.fetch((&mut self.cpus, &mut self.time), fetch);
+        self.wait_for_bus(bytes, ns, 0);
         self.charge(Spent::Scan, ns);
     }
 }

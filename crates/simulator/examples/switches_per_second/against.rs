@@ -3,7 +3,7 @@
 //! The other may be older: then it knows policies as its only arguments, and prints a table with a
 //! row a policy, whose cells are `million switches / million events` a second. It counts CPU time
 //! up to the kernel's last tick, so what it says of runs of some milliseconds, as hogs are, may be
-//! a tenth too fast.
+//! a tenth too fast. A mix that the other does not have is new.
 
 use crate::mixes::Mix;
 use crate::record::geometric_mean;
@@ -16,6 +16,8 @@ const TURNS: usize = 3;
 /// What an older program rounds to, in millions a second.
 const SWITCHES_DIGIT: f64 = 0.01;
 const EVENTS_DIGIT: f64 = 0.1;
+/// The mixes of its table.
+const MIXES_OF_TABLE: [&str; 4] = ["ping_pong_8", "ping_pong_400", "run_sleep_400", "hogs_400"];
 
 /// Million switches and events a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -40,6 +42,9 @@ impl Speed {
     }
 }
 
+/// A speed a mix, if the program has it.
+type Speeds = Vec<Option<Speed>>;
+
 /// Prints how many times as fast this build is as the other one.
 pub fn print(other: &Path, policies: &[String], mixes: &[Mix]) {
     let this = std::env::current_exe().unwrap_or_else(|error| stop(&error));
@@ -59,7 +64,11 @@ pub fn print(other: &Path, policies: &[String], mixes: &[Mix]) {
         }
         print!("{policy:<14}");
         for ((ours, theirs), ratios) in ours.iter().zip(&theirs).zip(&mut ratios) {
-            let ratio = ours.over(*theirs);
+            let Some((ours, theirs)) = ours.zip(*theirs) else {
+                print!("{:>24}", "new");
+                continue;
+            };
+            let ratio = ours.over(theirs);
             let cell = format!("{:.2} / {:.2} = {ratio:.2}", ours.switches, theirs.switches);
             print!("{cell:>24}");
             ratios.push(ratio);
@@ -67,30 +76,38 @@ pub fn print(other: &Path, policies: &[String], mixes: &[Mix]) {
         println!();
     }
     print!("{:<14}", "geometric mean");
-    ratios.iter().for_each(|one| print!("{:>24.3}", geometric_mean(one.iter().copied())));
+    for one in &ratios {
+        match one.is_empty() {
+            true => print!("{:>24}", "new"),
+            false => print!("{:>24.3}", geometric_mean(one.iter().copied())),
+        }
+    }
     println!("\n{:<14}{:>24.3}", "all", geometric_mean(ratios.into_iter().flatten()));
 }
 
-fn best(before: Vec<Speed>, new: Vec<Speed>) -> Vec<Speed> {
+fn best(before: Speeds, new: Speeds) -> Speeds {
     if before.is_empty() {
         return new;
     }
-    before.into_iter().zip(new).map(|(one, other)| one.max(other)).collect()
+    let faster = |(one, other): (Option<Speed>, Option<Speed>)| Some(one?.max(other?));
+    before.into_iter().zip(new).map(faster).collect()
 }
 
 /// What a build does under a policy, a speed a mix.
-fn speeds(program: &Path, policy: &str, mixes: &[Mix]) -> Vec<Speed> {
+fn speeds(program: &Path, policy: &str, mixes: &[Mix]) -> Speeds {
     let text = said(program, &["--cells", policy]).ok();
     let found = match &text {
         Some(text) => speeds_in_cells(text, mixes),
         None => {
             let text = said(program, &[policy]).unwrap_or_else(|error| stop(&error));
-            speeds_in_table(&text, policy)
+            speeds_in_table(&text, policy, mixes)
         }
     };
-    match found {
-        Some(speeds) if speeds.len() == mixes.len() => speeds,
-        _ => stop(&format!("{}: no speeds under {policy} in what it prints", program.display())),
+    match found.iter().any(Option::is_some) {
+        true => found,
+        false => {
+            stop(&format!("{}: no speeds under {policy} in what it prints", program.display()))
+        }
     }
 }
 
@@ -105,7 +122,7 @@ fn said(program: &Path, arguments: &[&str]) -> Result<String, String> {
 }
 
 /// The lines that `--cells` prints.
-fn speeds_in_cells(text: &str, mixes: &[Mix]) -> Option<Vec<Speed>> {
+fn speeds_in_cells(text: &str, mixes: &[Mix]) -> Speeds {
     let speed = |mix: &Mix| {
         let fields: Vec<&str> = text.lines().find_map(|line| {
             let fields: Vec<&str> = line.split(',').collect();
@@ -120,16 +137,15 @@ fn speeds_in_cells(text: &str, mixes: &[Mix]) -> Option<Vec<Speed>> {
 }
 
 /// The row of a policy in the table of an older program.
-fn speeds_in_table(text: &str, policy: &str) -> Option<Vec<Speed>> {
-    let row = text.lines().find_map(|line| line.strip_prefix(policy)?.strip_prefix(' '))?;
-    let words: Vec<&str> = row.split_whitespace().collect();
-    let speed = |cell: &[&str]| match cell {
-        [switches, "/", events] => {
-            Some(Speed { switches: switches.parse().ok()?, events: events.parse().ok()? })
-        }
-        _ => None,
+fn speeds_in_table(text: &str, policy: &str, mixes: &[Mix]) -> Speeds {
+    let row = text.lines().find_map(|line| line.strip_prefix(policy)?.strip_prefix(' '));
+    let words: Vec<&str> = row.unwrap_or_default().split_whitespace().collect();
+    let speed = |mix: &Mix| {
+        let place = MIXES_OF_TABLE.iter().position(|key| *key == mix.key)?;
+        let &[switches, "/", events] = words.chunks(3).nth(place)? else { return None };
+        Some(Speed { switches: switches.parse().ok()?, events: events.parse().ok()? })
     };
-    words.chunks(3).map(speed).collect()
+    mixes.iter().map(speed).collect()
 }
 
 #[cfg(test)]
@@ -143,18 +159,21 @@ mod tests {
         let text = "simulated on osdl-8\npolicy            ping-pong, 8 tasks\n\
                     cfs_2007              0.90 / 4.5            1.40 / 5.6\n\
                     cfs                       1.41 / 5.4            1.28 / 4.9\n";
-        let found = speeds_in_table(text, "cfs").expect("there is a row");
-        assert_eq!(found[1], Speed { switches: 1.28, events: 4.9 });
-        assert_eq!((found.len(), speeds_in_table(text, "bfs")), (2, None));
+        let mixes = crate::mixes::mixes();
+        let found = speeds_in_table(text, "cfs", &mixes);
+        assert_eq!(found[1], Some(Speed { switches: 1.28, events: 4.9 }));
+        assert_eq!(found.iter().flatten().count(), 2, "{found:?}");
+        assert!(speeds_in_table(text, "bfs", &mixes).iter().all(Option::is_none));
     }
 
     #[test]
     fn the_lines_of_cells_are_read() {
         let mixes = crate::mixes::mixes();
         let line = |mix: &Mix| format!("fifo,{},4000000,8000000,2\n", mix.key);
-        let text: String = mixes.iter().map(line).collect();
-        let speed = Speed { switches: 2.0, events: 4.0 };
-        assert_eq!(speeds_in_cells(&text, &mixes), Some(vec![speed; mixes.len()]));
+        let text: String = mixes.iter().skip(1).map(line).collect();
+        let mut expected = vec![Some(Speed { switches: 2.0, events: 4.0 }); mixes.len()];
+        expected[0] = None;
+        assert_eq!(speeds_in_cells(&text, &mixes), expected);
     }
 
     #[test]
