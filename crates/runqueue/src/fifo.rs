@@ -72,24 +72,28 @@ impl Fifo {
         self.first
     }
 
-    /// A position from the origin, which moves to the first item if that is too far.
+    /// The position of a new item from the origin, which moves to the first item if that is too
+    /// far.
+    ///
+    /// # Panics
+    /// If an item has waited while 2^31 others came: no queue of the simulator's holds one so long,
+    /// since its watchdog ends the run before.
     #[inline]
     fn offset_of_new(&mut self, position: i64) -> i32 {
         if (position - self.origin).abs() > OFFSET_MAX {
             self.move_origin(position);
         }
-        (position - self.origin) as i32
+        narrow(position - self.origin)
     }
 
+    /// Moves the origin to the first item, or else to the position of the new one.
     #[cold]
-    fn move_origin(&mut self, otherwise: i64) {
-        let by = self.slots.front().map_or(otherwise - self.origin, |slot| slot.offset.into());
+    fn move_origin(&mut self, new: i64) {
+        let by = self.slots.front().map_or(new - self.origin, |slot| slot.offset.into());
         self.origin += by;
         for slot in &mut self.slots {
-            let offset = i32::try_from(i64::from(slot.offset) - by);
-            slot.offset = offset.expect("no item waits while 2^31 others come");
+            slot.offset = narrow(i64::from(slot.offset) - by);
         }
-        i32::try_from(otherwise - self.origin).expect("no item waits while 2^31 others come");
     }
 
     /// The first item.
@@ -120,8 +124,7 @@ impl Fifo {
 
     /// How many items stand in front of a position.
     fn index(&self, position: i64) -> usize {
-        let offset = position - self.origin;
-        self.slots.partition_point(|slot| i64::from(slot.offset) < offset)
+        self.slots.partition_point(|slot| self.position(slot) < position)
     }
 
     /// The same of where a walk has got to: mostly where it was.
@@ -130,7 +133,7 @@ impl Fifo {
         let stands = |index: usize, position| {
             self.slots.get(index).is_some_and(|slot| self.position(slot) == position)
         };
-        if stands(index, position) || index > 0 && stands(index - 1, position - 1) {
+        if stands(index, position) || index > 0 && stands(index - 1, position.wrapping_sub(1)) {
             return index;
         }
         self.index(position)
@@ -191,6 +194,10 @@ impl Fifo {
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
         self.slots.iter().map(|slot| slot.item)
     }
+}
+
+fn narrow(offset: i64) -> i32 {
+    i32::try_from(offset).expect("no item waits while 2^31 others come")
 }
 
 fn copy<'a, T>(slots: impl Iterator<Item = &'a Slot>, out: &mut [T], shown: &impl Fn(u32) -> T) {

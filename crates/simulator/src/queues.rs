@@ -90,12 +90,13 @@ impl Queues {
         Ok(())
     }
 
-    /// Forgets an empty queue of the policy's; its number may be used again.
+    /// Forgets an empty queue of the policy's, if there is one of this number, which may be used
+    /// again.
     pub fn destroy(&mut self, id: u64) {
-        if id < SMALL_IDS {
-            self.small[id as usize] = NO_QUEUE;
-        } else {
+        if id >= SMALL_IDS {
             self.large.remove(&id);
+        } else if let Some(place) = self.small.get_mut(id as usize) {
+            *place = NO_QUEUE;
         }
     }
 
@@ -261,5 +262,33 @@ impl Queues {
     /// Those tasks and queues.
     pub fn take_stranded(&mut self) -> Vec<Stranded> {
         std::mem::take(&mut self.stranded)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a number leads to the policy's queue as long as that is there.
+
+    use super::*;
+
+    #[test]
+    fn a_queue_is_found_until_it_is_destroyed_and_one_that_is_not_there_may_be() {
+        let mut visible = Visible::new(1000, 2, false).expect("addresses");
+        let mut queues = Queues::new(&mut visible, 2, 1);
+        let unknown = [0, 7, SMALL_IDS - 1, SMALL_IDS, u64::MAX >> 1];
+        unknown.into_iter().for_each(|id| queues.destroy(id));
+        for id in [5, SMALL_IDS + 3, 2] {
+            assert_eq!(queues.create(&mut visible, id), Ok(()));
+        }
+        unknown.into_iter().for_each(|id| queues.destroy(id));
+        let by_number = [2, 5, SMALL_IDS + 3].map(|id| queues.find(id).expect("it is there"));
+        assert!(queues.of_policy().eq(by_number));
+        assert_eq!(queues.create(&mut visible, 2), Err(-errno::EEXIST));
+        queues.destroy(5);
+        assert_eq!((queues.find(5), queues.of_policy().count()), (None, 2));
+        assert_eq!(queues.create(&mut visible, 5), Ok(()));
+        queues.destroy_all();
+        assert_eq!((queues.find(2), queues.of_policy().count()), (None, 0));
+        queues.destroy(2);
     }
 }

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 import scipy
@@ -22,6 +22,8 @@ from schedlab.statistics.samples import Sample, does_not_vary, finite, positive,
 
 QUANTILE_LEVELS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 RUNS_FOR_INTERVAL_MIN = 3
+# Quantiles that are remembered; most samples of a comparison are of one size.
+QUANTILES_MAX = 256
 POINTS_FOR_INTERVAL_MIN = 3
 CONFIDENCE = 0.95
 # Two one-sided tests at 5 % each are the same as a 90 % interval lying inside the margin.
@@ -462,7 +464,7 @@ def bounded_ratio(
     )
 
 
-@cache
+@lru_cache(QUANTILES_MAX)
 def student_quantile(degrees: float) -> float:
     """How many standard errors half of an interval is; of a normal one `degrees` are infinite."""
     level = 0.5 + CONFIDENCE / 2

@@ -22,7 +22,9 @@ impl Change<'_> {
 
 /// Prints all mixes.
 pub fn print(mixes: &[Mix], cells: &[Cell], shares: &Shares, before: Option<&Record>) {
-    println!("simulated on {MACHINE}, one core, CPU time, best of the rounds");
+    println!(
+        "simulated on {MACHINE} without its common lock, one core, CPU time, best of the rounds"
+    );
     for mix in mixes {
         let bare = best_of_bare_loop(cells, mix.key) / 1e6;
         println!(
