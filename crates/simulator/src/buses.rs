@@ -175,8 +175,8 @@ impl Bus {
         self.next = self.changed;
     }
 
-    /// Carries so many bytes, from this time on as soon as it is free, which is no earlier than that
-    /// of the part before; by how much that is later than if it had been free all the time.
+    /// Carries so many bytes, from this time on as soon as it is free, which is no earlier than
+    /// that of the part before; by how much that is later than if it had been free all the time.
     #[inline]
     fn carry(&mut self, at_ns: u64, bytes: u64) -> u64 {
         let work = bytes * 1000 + self.rest;

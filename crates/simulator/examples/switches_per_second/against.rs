@@ -4,7 +4,7 @@
 //! row a policy, whose cells are `million switches / million events` a second. It counts CPU time
 //! up to the kernel's last tick, so what it says of runs of some milliseconds, as hogs are, may be
 //! a tenth too fast. A mix that the other does not have is new.
-//! From 27 November 2026 until that day's end, others gave `linux_2_4` and `bfs` one lock for all CPUs.
+//! Those of 27 November 2026 may have given `linux_2_4` and `bfs` one lock for all CPUs.
 
 use crate::mixes::Mix;
 use crate::record::geometric_mean;
