@@ -48,12 +48,6 @@ const EARLIER: usize = usize::MAX;
 impl Value {
     /// What holds on both of two ways.
     fn join(self, other: Value) -> Value {
-        if let (Value::Given(one), Value::Given(other)) = (self, other)
-            && (Given { is_there: other.is_there, ..one }) == other
-        {
-            // Of one call, which only on one of the ways is known not to have given 0.
-            return Value::Given(Given { is_there: one.is_there && other.is_there, ..one });
-        }
         match (self.after_jump_back(), other.after_jump_back()) {
             _ if self == other => self,
             (Value::Given(one), Value::Given(other))
@@ -197,25 +191,5 @@ impl Known {
             }
             _ => Value::Any,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    //! Goal: what is known where two ways meet holds on both of them.
-
-    use super::*;
-
-    #[test]
-    fn what_one_call_gave_is_still_that_where_only_one_way_asked_whether_it_is_0() {
-        let given = |call, is_there| {
-            Value::Given(Given { call, offset: 0, bytes: 8, row_of: None, is_there })
-        };
-        assert_eq!(given(1, true).join(given(1, false)), given(1, false));
-        assert_eq!(given(1, false).join(given(1, true)), given(1, false));
-        assert_eq!(given(1, true).join(given(1, true)), given(1, true));
-        assert_eq!(given(1, true).join(given(2, false)), Value::Any, "of another call");
-        assert_eq!(given(1, true).join(given(2, true)), given(EARLIER, true));
-        assert_eq!(given(1, false).join(Value::Number(0)), Value::Any);
     }
 }

@@ -46,15 +46,13 @@ impl Translator<'_> {
             Shortcut::BeginNumbers(most) => self.begin_numbers(most, call),
             Shortcut::NextNumber => {
                 let (base, at) = self.checked_iterator(4, call);
-                // As for items, one register says where.
                 dynasm!(self.to
                     ; .arch x64
-                    ; lea rax, [r11 + Rq(base) + behind_row(0) + at]
-                    ; mov r10d, [rax]
+                    ; mov r10d, [r11 + Rq(base) + behind_row(0) + at]
                     ; add r10d, 1
-                    ; cmp r10d, [rax + 4]
+                    ; cmp r10d, [r11 + Rq(base) + behind_row(4) + at]
                     ; jge =>call
-                    ; mov [rax], r10d
+                    ; mov [r11 + Rq(base) + behind_row(0) + at], r10d
                     ; lea rax, [Rq(base) + at]
                 );
             }
@@ -209,11 +207,7 @@ impl Translator<'_> {
             ; mov rax, [r10 + 8 * rax + items as i32]
             ; test rax, rax
             ; jz =>call
-            // Processors hand on what was just stored without delay if one register says where and
-            // no sum is made in memory. The argument is not needed any more.
-            ; mov edi, [r10 + next as i32]
-            ; add edi, 1
-            ; mov [r10 + next as i32], edi
+            ; add DWORD [r10 + next as i32], 1
         );
     }
 
