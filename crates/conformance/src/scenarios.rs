@@ -173,6 +173,7 @@ pub fn no_costs(costs: &Costs) -> Costs {
         message_ns: 0,
         copy_ns_per_kib: 0,
         cold_write_ns_per_kib: 0,
+        memory_ns: 0,
         allocator: AllocatorCosts::default(),
         wakeup_ns: 0,
         ipi_send_ns: 0,

@@ -5,6 +5,7 @@ mod changes;
 pub mod costs;
 mod disturbances;
 pub mod machine;
+mod memory;
 mod program;
 mod sourced;
 pub mod workload;

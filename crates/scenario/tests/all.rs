@@ -1,5 +1,6 @@
 //! The scenarios' tests, in one program, which is linked once.
 
+mod digests;
 mod meaning;
 mod messages;
 mod random;

@@ -291,7 +291,9 @@ mod tests {
             |core| scenario::machine::Cpu { core, cache: core, node: 0, speed_permille: 1000 };
         machine.cpus = (0..2).map(cpu).collect();
         machine.bus = Some(scenario::machine::Bus { caches: 2, mb_per_s: 1000 });
-        let (mut cpus, mut time) = (Cpus::new(&machine, &machine.costs), Time::new(2, 1000));
+        let workload = scenario::workload::Workload::default();
+        let mut cpus = Cpus::new(&machine, &machine.costs, &workload);
+        let mut time = Time::new(2, 1000);
         let mut buses = Buses::new(&machine, &machine.costs);
         let mut fetch = |at_ns, bytes| {
             time.begin(0, at_ns);

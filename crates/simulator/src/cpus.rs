@@ -1,8 +1,9 @@
 //! The CPUs of the machine, how far apart they are, and what things cost there.
 
+use crate::cache_mates::CacheMates;
 use crate::cpu::Cpu;
-use crate::turbo::Turbo;
 use scenario::machine::{Costs, Distance, Machine};
+use scenario::workload::Workload;
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
@@ -16,8 +17,8 @@ pub struct Cpus<'a> {
     distances: Vec<u8>,
     /// CPUs that share a core, by CPU, itself excluded.
     siblings: Vec<Vec<u32>>,
-    /// How fast few busy cores of a cache compute, if they compute faster than many.
-    turbo: Option<Turbo>,
+    /// What the busy CPUs of a cache are to each other, if few compute faster than many.
+    cache_mates: Option<CacheMates>,
     /// Speed of each CPU in thousandths of its own since the last change; none before the first.
     steps_permille: Vec<u32>,
     /// The one that [`Cpus::any_online`] chose last.
@@ -39,20 +40,21 @@ impl IndexMut<usize> for Cpus<'_> {
 }
 
 impl<'a> Cpus<'a> {
-    /// Those of a machine, all online and idle, where things cost so much.
-    pub fn new(machine: &'a Machine, costs: &Costs) -> Self {
-        let turbo = u64::from(*machine.turbo_permille.first().unwrap_or(&1000));
-        let alone = |cpu: &scenario::machine::Cpu| u64::from(cpu.speed_permille) * turbo / 1000;
-        Cpus {
-            cpus: machine.cpus.iter().map(|cpu| Cpu::new(alone(cpu))).collect(),
+    /// Those of a machine, all online and idle, where things cost so much and tasks compute what
+    /// they do in this workload.
+    pub fn new(machine: &'a Machine, costs: &Costs, workload: &Workload) -> Self {
+        let mut cpus = Cpus {
+            cpus: machine.cpus.iter().map(|_| Cpu::new(0)).collect(),
             machine,
             costs: costs.clone(),
             distances: distances(machine),
             siblings: others(machine, |cpu| cpu.core),
-            turbo: Turbo::new(machine),
+            cache_mates: CacheMates::new(machine, costs, workload),
             steps_permille: Vec::new(),
             distributed: 0,
-        }
+        };
+        (0..cpus.len()).for_each(|cpu| cpus.cpus[cpu].speed_permille = cpus.speed_of(cpu));
+        cpus
     }
 
     /// How many there are.
@@ -120,20 +122,20 @@ impl<'a> Cpus<'a> {
     /// Whether the speed of a CPU depends on whether others are busy.
     #[inline]
     pub fn has_mates(&self, cpu: usize) -> bool {
-        self.turbo.is_some() || !self.siblings[cpu].is_empty()
+        self.cache_mates.is_some() || !self.siblings[cpu].is_empty()
     }
 
     /// Notes that a CPU has become busy or idle; whether its cache feels it, or its core only.
     pub fn note_busy(&mut self, cpu: usize) -> bool {
         let is_busy = self.is_busy(cpu as u32);
-        self.turbo.as_mut().is_some_and(|turbo| turbo.set_busy(cpu, is_busy))
+        self.cache_mates.as_mut().is_some_and(|mates| mates.set_busy(cpu, is_busy))
     }
 
     /// Of the CPUs whose speed depends on this one the one at a place, itself perhaps among them:
     /// those of its core, or the busy ones of its cache.
     pub fn mate(&self, cpu: usize, place: usize, in_cache: bool) -> Option<usize> {
-        let mates = match &self.turbo {
-            Some(turbo) if in_cache => turbo.busy_near(cpu),
+        let mates = match &self.cache_mates {
+            Some(mates) if in_cache => mates.busy_near(cpu),
             _ => &self.siblings[cpu],
         };
         mates.get(place).map(|&mate| mate as usize)
@@ -155,18 +157,18 @@ impl<'a> Cpus<'a> {
     }
 
     /// How fast a CPU computes: slower where another one of its core has a task, and with turbo
-    /// where more cores of its cache have.
+    /// where more cores of its cache have; what it waits for memory comes on top.
     pub fn speed_of(&self, cpu: usize) -> u64 {
-        let turbo = self.turbo.as_ref().map_or(1000, |turbo| turbo.permille(cpu));
-        let mut alone = u64::from(self.machine.cpus[cpu].speed_permille) * turbo / 1000;
+        let mates = self.cache_mates.as_ref();
+        let turbo = mates.map_or(1000, |mates| mates.turbo_permille(cpu));
+        let mut speed = u64::from(self.machine.cpus[cpu].speed_permille) * turbo / 1000;
         if let Some(&step_permille) = self.steps_permille.get(cpu) {
-            alone = (alone * u64::from(step_permille) / 1000).max(1);
+            speed = (speed * u64::from(step_permille) / 1000).max(1);
         }
         if self.siblings[cpu].iter().any(|&sibling| self.is_busy(sibling)) {
-            (alone * self.costs.smt_percent / 100).max(1)
-        } else {
-            alone
+            speed = (speed * self.costs.smt_percent / 100).max(1);
         }
+        mates.map_or(speed, |mates| mates.with_waits(cpu, speed))
     }
 
     fn is_busy(&self, cpu: u32) -> bool {

@@ -62,7 +62,7 @@ impl<'a> Kernel<'a> {
         let world = world(kind, release);
         let how = (mode, time.is_taken());
         let adopted = Adopted::new(&policy, &mut visible, world, release, nr_cpus, how)?;
-        let cpus = Cpus::new(machine, costs);
+        let cpus = Cpus::new(machine, costs, workload);
         visible.facts.lock_ns = cpus.costs().lock_ns + cpus.transfer_ns(0, 0);
         let spaces = workload.templates.iter().filter_map(|kind| kind.address_space);
         let nr_spaces = spaces.max().map_or(0, |number| number + 1);

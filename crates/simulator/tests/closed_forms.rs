@@ -360,6 +360,31 @@ fn turbo_lasts_as_long_as_other_cores_of_the_cache_are_idle() {
 }
 
 #[test]
+fn computing_waits_for_memory_and_longer_where_a_cache_is_shared() {
+    let lines_per_ms = vec![(1024, 4_000), (2048, 1_500)];
+    let (short_ns, long_ns) = (12 * MS, 60 * MS);
+    // On one cache, and on a cache each.
+    for (cache, beside_lines) in [(0, 4_000), (1, 1_500)] {
+        let mut machine = costless(2, HZ);
+        (machine.cpus[1].core, machine.cpus[1].cache) = (1, cache);
+        machine.cpus.iter_mut().for_each(|cpu| cpu.speed_permille = 2000);
+        (machine.costs.cache_kib, machine.costs.memory_ns) = (2048, 100);
+        let programs = vec![process("a", &[run(short_ns)]), process("b", &[run(long_ns)])];
+        let workload = Workload { lines_per_ms: lines_per_ms.clone(), ..together(programs) };
+        let result = outcome("fifo", &machine, &workload, None, &[]);
+        // A ms of the reference CPU's computing takes half a ms and 0.1 us for each line.
+        let takes = |ns: u64, lines: u64| (ns as f64 * (0.5 + lines as f64 / 10_000.0)) as u64;
+        let beside = takes(short_ns, beside_lines);
+        assert!(group(&result, "a").last_exit_ns.abs_diff(beside + CALL_NS) <= 10_000);
+        let expected_ns = beside + takes(long_ns - short_ns, 1_500);
+        assert!(result.makespan_ns.abs_diff(expected_ns) <= 50_000, "{}", result.makespan_ns);
+        // The wait is the tasks' own time.
+        let work_ns = beside + expected_ns;
+        assert!(result.cpu_time_ns.work.abs_diff(work_ns) <= 60_000, "{work_ns}");
+    }
+}
+
+#[test]
 fn a_migration_and_its_refill_cost_by_distance() {
     const FOOTPRINT_KIB: u64 = 48;
     let places = [((0, 0, 0), 1), ((1, 0, 0), 2), ((1, 1, 0), 3), ((1, 1, 1), 4)];

@@ -17,6 +17,9 @@ pub const LINE_BYTES_MAX: u64 = 4096;
 /// The most cache lines that a message's header or a channel's state may have.
 pub const LINES_MAX: u64 = 1024;
 
+/// The longest that computing may wait for a line from memory: a tenth of a millisecond.
+pub const MEMORY_NS_MAX: u64 = 100_000;
+
 /// The most objects that an allocator may keep, and lines that it may look at.
 pub const ALLOCATOR_MAX: u64 = 1024;
 
@@ -55,7 +58,7 @@ const fn by_distance(key: &'static str, place: fn(&mut Costs) -> &mut [u64; DIST
     Cost { key, place: Place::ByDistance(place), range: (0, COST_NS_MAX), is_optional: false }
 }
 
-const COSTS: [Cost; 38] = [
+const COSTS: [Cost; 39] = [
     of("context_switch_ns", |costs| &mut costs.context_switch_ns),
     of("thread_switch_ns", |costs| &mut costs.thread_switch_ns),
     optional(of("cold_switch_ns", |costs| &mut costs.cold_switch_ns)),
@@ -84,6 +87,7 @@ const COSTS: [Cost; 38] = [
     by_distance("migration_ns", |costs| &mut costs.migration_ns),
     by_distance("refill_ns_per_kib", |costs| &mut costs.refill_ns_per_kib),
     within(of("cache_kib", |costs| &mut costs.cache_kib), 0, CACHE_KIB_MAX),
+    optional(within(of("memory_ns", |costs| &mut costs.memory_ns), 0, MEMORY_NS_MAX)),
     within(of("smt_percent", |costs| &mut costs.smt_percent), 1, 100),
     of_allocator("allocator_objects", |costs| &mut costs.allocator.objects),
     of_allocator("allocator_kept", |costs| &mut costs.allocator.kept),

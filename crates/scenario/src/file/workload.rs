@@ -2,6 +2,7 @@
 
 use crate::file::cgroups::{find_cgroup, read_cgroups};
 use crate::file::changes::{ChangeKeys, read_changes, read_cpu_set};
+use crate::file::memory::read_memory;
 use crate::file::program::{Names, Ranges, read_program};
 use crate::made::{counter, ffmpeg, hackbench, lat_ctx, lrzip};
 use crate::model::check::{CHANNELS_MAX, TASK_NAME_BYTES_MAX, TASKS_MAX, find_problem};
@@ -16,11 +17,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use toml::Table;
 
-const BUILTIN_KEYS: [&str; 4] = ["description", "source", "builtin", "parameters"];
-const FREE_KEYS: [&str; 13] = [
+const BUILTIN_KEYS: [&str; 5] = ["description", "source", "builtin", "parameters", "memory"];
+const FREE_KEYS: [&str; 14] = [
     "description",
     "source",
     "parameters",
+    "memory",
     "channels",
     "gates",
     "templates",
@@ -119,6 +121,7 @@ fn workload_of(
         name: stem(&document.file),
         description: description.text()?.to_string(),
         parameters: values.collect(),
+        lines_per_ms: read_memory(&root)?,
         ..workload
     };
     Ok(workload.with_digest())
@@ -219,6 +222,7 @@ fn read_free(root: &TableNode) -> Result<Workload, ScenarioError> {
         cpu_sets: names.cpu_sets.into_inner(),
         changes,
         cgroups: names.cgroups,
+        lines_per_ms: Vec::new(),
         origin: Origin::default(),
         starts_everywhere: root
             .get("start_on")?

@@ -7,6 +7,7 @@ use crate::file::cgroups::{place_text, write_cgroups};
 use crate::file::changes::write_changes;
 use crate::file::costs::{costs_text, other_costs_text};
 use crate::file::disturbances::write_disturbances;
+use crate::file::memory::write_memory;
 use crate::model::check::TASK_NAME_BYTES_MAX;
 use crate::model::duration::duration;
 use crate::model::machine::{Cpu, Machine};
@@ -65,6 +66,7 @@ pub fn workload_text(workload: &Workload, source: &str) -> String {
     if workload.starts_everywhere {
         let _ = writeln!(text, "start_on = \"{EVERY_CPU}\"");
     }
+    write_memory(&mut text, workload, source);
     for (number, channel) in workload.channels.iter().enumerate() {
         let _ = write!(
             text,

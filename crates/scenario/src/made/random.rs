@@ -114,6 +114,7 @@ fn random_costs(rng: &mut Random) -> Costs {
         // Not drawn: what seeds made before there was this cost is what they make now.
         cold_switch_ns: 0,
         cold_write_ns_per_kib: 0,
+        memory_ns: 0,
         allocator: AllocatorCosts::default(),
         syscall_ns: cost(1_000),
         message_ns: cost(3_000),

@@ -101,6 +101,10 @@ fn encode_costs(out: &mut Encoder, costs: &Costs) {
         out.text("cold writes");
         out.number(costs.cold_write_ns_per_kib);
     }
+    if costs.memory_ns > 0 {
+        out.text("memory");
+        out.number(costs.memory_ns);
+    }
     if costs.allocator != AllocatorCosts::default() {
         out.text("allocator");
         let AllocatorCosts { objects, kept, batch, shared, get_lines, free_lines } =
@@ -160,6 +164,10 @@ fn encode_workload(out: &mut Encoder, workload: &Workload) {
     }
     if workload.starts_everywhere {
         out.text("starts everywhere");
+    }
+    if !workload.lines_per_ms.is_empty() {
+        out.text("memory");
+        workload.lines_per_ms.iter().for_each(|&(kib, lines)| out.pair(kib, lines));
     }
 }
 

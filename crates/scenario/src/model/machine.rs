@@ -202,6 +202,9 @@ pub struct Costs {
     pub refill_ns_per_kib: [u64; DISTANCES],
     /// Cache that a task's footprint may occupy on one CPU before it evicts others.
     pub cache_kib: u64,
+    /// How long computing waits for a line from memory. 0 if it never does.
+    #[serde(default)]
+    pub memory_ns: u64,
     /// Speed of a hardware thread while its sibling is busy, in percent of its speed alone.
     pub smt_percent: u64,
     /// What the policy's own instructions cost.
@@ -292,6 +295,7 @@ impl Costs {
             migration_ns,
             refill_ns_per_kib,
             cache_kib,
+            memory_ns: _, // So has it this one.
             smt_percent,
             policy: _, // The digest has it apart.
             allocator: _,

@@ -345,6 +345,10 @@ pub struct Workload {
     pub changes: Vec<Change>,
     /// Groups of tasks, each behind its parent; the root is not listed.
     pub cgroups: Vec<Cgroup>,
+    /// Cache lines that computing fetches from memory for each ms of the reference CPU's computing,
+    /// each with the KiB of a last-level cache at which it does, in increasing order; none where
+    /// all that tasks compute with is in caches. Costs say what a line takes.
+    pub lines_per_ms: Vec<(u32, u32)>,
     /// Where it is written, for messages.
     pub origin: Origin,
     /// The run is stopped (successfully) at this time, for workloads that would never end.
@@ -353,4 +357,39 @@ pub struct Workload {
     pub starts_everywhere: bool,
     /// Digest of everything that can influence a run (not of names and descriptions).
     pub digest: String,
+}
+
+impl Workload {
+    /// Cache lines that computing fetches from memory for each ms of the reference CPU's computing
+    /// with so many KiB of a last-level cache: on a straight line between the sizes that are known,
+    /// and as with the nearest beyond them.
+    pub fn lines_per_ms_with(&self, kib: u64) -> u64 {
+        let points = self.lines_per_ms.iter().map(|&(kib, lines)| (u64::from(kib), lines.into()));
+        let points: Vec<(u64, u64)> = points.collect();
+        let above = points.partition_point(|&(size, _)| size <= kib);
+        match (points[..above].last(), points.get(above)) {
+            (Some(&(low, many)), Some(&(high, few))) => {
+                many - (many - few) * (kib - low) / (high - low)
+            }
+            (Some(&(_, lines)), None) | (None, Some(&(_, lines))) => lines,
+            (None, None) => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: between the sizes of caches that are known lines lie on straight lines.
+
+    use super::*;
+
+    #[test]
+    fn a_cache_between_two_sizes_has_lines_between_theirs() {
+        let lines_per_ms = vec![(512, 1000), (1024, 400), (4096, 100)];
+        let workload = Workload { lines_per_ms, ..Workload::default() };
+        let sizes = [0, 511, 512, 768, 1024, 2048, 4096, 1 << 40];
+        let lines = sizes.map(|kib| workload.lines_per_ms_with(kib));
+        assert_eq!(lines, [1000, 1000, 1000, 700, 400, 300, 100, 100]);
+        assert_eq!(Workload::default().lines_per_ms_with(1024), 0);
+    }
 }
