@@ -162,7 +162,8 @@ mod tests {
         for (threads, cores, memory_ns) in [(1, 2, 0), (1, 8, 100), (2, 3, 70), (3, 4, 0)] {
             let mut machine = machine(24, threads, cores, &turbo);
             (machine.costs.cache_kib, machine.costs.memory_ns) = (6000, memory_ns);
-            let mut mates = CacheMates::new(&machine, &machine.costs, &workload).unwrap();
+            let mut mates =
+                CacheMates::new(&machine, &machine.costs, &workload).expect("it has turbo");
             let mut is_busy = [false; 24];
             let speed = |mates: &CacheMates, cpu| {
                 mates.with_waits(cpu, 2 * mates.turbo_permille(cpu)) // It is twice as fast.
@@ -206,7 +207,7 @@ mod tests {
     fn a_thousand_cpus_are_not_asked_for_each_switch() {
         let machine = machine(1024, 2, 512, &[1500, 1200]);
         let workload = Workload::default();
-        let mut mates = CacheMates::new(&machine, &machine.costs, &workload).unwrap();
+        let mut mates = CacheMates::new(&machine, &machine.costs, &workload).expect("it has turbo");
         let asked = |mates: &mut CacheMates, cpu, is_busy| {
             if mates.set_busy(cpu, is_busy) { mates.busy_near(cpu).len() } else { 0 }
         };
