@@ -1,14 +1,16 @@
 //! Channels and gates while they are used: what is in them, and who waits at them.
 
 use crate::content::{Content, Message};
+use crate::line::Line;
 use crate::place::TaskId;
 use crate::task::Request;
 use scenario::machine::Machine;
 use scenario::workload;
 use std::collections::VecDeque;
 
-/// A channel while it is used.
+/// A channel while it is used. Thousands are used in turn, so it takes two lines of a cache.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 pub struct Channel {
     /// Its size and manners.
     pub spec: workload::Channel,
@@ -21,12 +23,12 @@ pub struct Channel {
     /// Bytes that can be received.
     pub content_bytes: u64,
     /// Tasks that wait for data, longest first.
-    pub receivers: VecDeque<TaskId>,
+    pub receivers: Line<TaskId>,
     /// Whether a receiver waits for the lock with which it goes to sleep: the next sender takes it,
     /// too, to see that it need not be woken.
     pub dozes: bool,
     /// Tasks that wait for room, longest first, each with its number among all that ever did.
-    pub senders: VecDeque<(u64, TaskId)>,
+    pub senders: Line<(u64, TaskId)>,
     /// Tasks that ever waited for room.
     pub nr_blocked: u64,
 }
@@ -64,14 +66,13 @@ impl Channel {
         let mut got = 0;
         let mut request = None;
         while got < wanted {
-            let Some(message) = self.content.first() else { break };
-            request = message.request;
-            let (part, ended) = self.content.receive(wanted - got);
-            got += part;
-            if ended.is_some() {
+            let Some(part) = self.content.receive(wanted - got) else { break };
+            request = part.of.request;
+            got += part.bytes;
+            if part.is_all {
                 self.used_bytes -= u64::from(self.spec.overhead_bytes);
+                end(&part.of);
             }
-            ended.iter().for_each(&mut end);
         }
         self.used_bytes -= u64::from(got);
         self.content_bytes -= u64::from(got);

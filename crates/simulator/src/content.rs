@@ -5,8 +5,10 @@
 //! runs ask of messages lies apart and takes no memory elsewhere.
 
 use crate::caches::{Mark, Touched};
+use crate::line::Line;
 use crate::task::Request;
 use std::collections::VecDeque;
+use std::num::NonZeroU16;
 
 /// A message on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,18 +26,34 @@ pub struct Message {
 struct Equals {
     bytes: u32,
     cpu: u16,
-    nr: u16,
+    nr: NonZeroU16,
 }
 
 /// Messages, oldest first.
 #[derive(Debug, Default)]
 pub struct Content {
-    messages: VecDeque<Equals>,
-    nr: usize,
+    messages: Line<Equals>,
     /// Bytes of the first one that nobody has received.
     left: u32,
+    /// What only some runs ask of messages.
+    rare: Option<Box<Rare>>,
+}
+
+#[derive(Debug, Default)]
+struct Rare {
     marks: Sparse<Mark>,
     requests: Sparse<Option<Request>>,
+}
+
+/// What was received of the oldest message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// So many bytes.
+    pub bytes: u32,
+    /// The message.
+    pub of: Message,
+    /// Whether nothing is left of it.
+    pub is_all: bool,
 }
 
 impl Content {
@@ -43,53 +61,69 @@ impl Content {
     #[inline]
     pub fn put(&mut self, message: Message) {
         let Message { bytes, sent, request } = message;
+        if self.rare.is_some() || sent.mark != Mark::COLD || request.is_some() {
+            let nr = self.nr();
+            let rare = self.rare.get_or_insert_default();
+            rare.marks.put(sent.mark, nr);
+            rare.requests.put(request, nr);
+        }
         let cpu = u16::try_from(sent.cpu).expect("machines have fewer CPUs");
         match self.messages.back_mut() {
-            Some(last) if (last.bytes, last.cpu) == (bytes, cpu) && last.nr < u16::MAX => {
-                last.nr += 1;
+            Some(last) if (last.bytes, last.cpu) == (bytes, cpu) && last.nr < NonZeroU16::MAX => {
+                last.nr = last.nr.saturating_add(1);
             }
-            _ => self.messages.push_back(Equals { bytes, cpu, nr: 1 }),
+            Some(_) => self.messages.push_back(Equals { bytes, cpu, nr: NonZeroU16::MIN }),
+            None => {
+                self.messages.push_back(Equals { bytes, cpu, nr: NonZeroU16::MIN });
+                self.left = bytes;
+            }
         }
-        if self.nr == 0 {
-            self.left = bytes;
-        }
-        self.marks.put(sent.mark, self.nr);
-        self.requests.put(request, self.nr);
-        self.nr += 1;
+    }
+
+    /// How many there are.
+    fn nr(&self) -> usize {
+        self.messages.iter().map(|equals| usize::from(equals.nr.get())).sum()
     }
 
     /// The oldest message.
     #[inline]
     pub fn first(&self) -> Option<Message> {
         let first = self.messages.front()?;
-        let sent = Touched { cpu: first.cpu.into(), mark: self.marks.first() };
-        Some(Message { bytes: first.bytes, sent, request: self.requests.first() })
+        let (mark, request) = self.rare.as_ref().map_or((Mark::COLD, None), |rare| rare.first());
+        Some(Message { bytes: first.bytes, sent: Touched { cpu: first.cpu.into(), mark }, request })
     }
 
-    /// Receives up to `wanted` bytes of the oldest message; how many, and the message once nothing
-    /// is left of it.
+    /// Receives up to `wanted` bytes of the oldest message.
     #[inline]
-    pub fn receive(&mut self, wanted: u32) -> (u32, Option<Message>) {
-        let got = self.left.min(wanted);
-        self.left -= got;
-        let ended = if self.left == 0 { self.take() } else { None };
-        (got, ended)
-    }
-
-    #[inline]
-    fn take(&mut self) -> Option<Message> {
-        let ended = self.first()?;
-        if let Some(first) = self.messages.front_mut() {
-            first.nr -= 1;
-            if first.nr == 0 {
-                self.messages.pop_front();
-            }
+    pub fn receive(&mut self, wanted: u32) -> Option<Received> {
+        let of = self.first()?;
+        let bytes = self.left.min(wanted);
+        self.left -= bytes;
+        let is_all = self.left == 0;
+        if is_all {
+            self.drop_first();
         }
-        self.marks.take();
-        self.requests.take();
-        self.nr -= 1;
+        Some(Received { bytes, of, is_all })
+    }
+
+    #[inline]
+    fn drop_first(&mut self) {
+        let Some(first) = self.messages.front_mut() else { return };
+        match NonZeroU16::new(first.nr.get() - 1) {
+            Some(nr) => first.nr = nr,
+            None => drop(self.messages.pop_front()),
+        }
+        if let Some(rare) = &mut self.rare {
+            rare.marks.take();
+            rare.requests.take();
+        }
         self.left = self.messages.front().map_or(0, |first| first.bytes);
-        Some(ended)
+    }
+}
+
+impl Rare {
+    fn first(&self) -> (Mark, Option<Request>) {
+        (self.marks.first(), self.requests.first())
     }
 }
 
@@ -149,17 +183,17 @@ mod tests {
                 } else {
                     let wanted = 1 + draw(15) as u32;
                     assert_eq!(content.first(), model.front().map(|(message, _)| *message));
-                    let expected = model.front_mut().map_or((0, None), |(message, left)| {
-                        let got = wanted.min(*left);
-                        *left -= got;
-                        (got, (*left == 0).then_some(*message))
+                    let expected = model.front_mut().map(|(message, left)| {
+                        let bytes = wanted.min(*left);
+                        *left -= bytes;
+                        Received { bytes, of: *message, is_all: *left == 0 }
                     });
                     assert_eq!(content.receive(wanted), expected);
-                    if expected.1.is_some() {
+                    if expected.is_some_and(|received| received.is_all) {
                         model.pop_front();
                     }
                 }
-                assert_eq!(content.nr, model.len());
+                assert_eq!(content.nr(), model.len());
             }
         }
     }
@@ -171,7 +205,8 @@ mod tests {
         for _ in 0..70_000 {
             content.put(Message { bytes: 100, sent, request: None });
         }
-        assert_eq!((content.messages.len(), content.marks.0.len()), (2, 0));
-        assert_eq!(std::mem::size_of::<Equals>(), 8);
+        assert_eq!((content.messages.len(), content.nr()), (2, 70_000));
+        assert!(content.rare.is_none());
+        assert_eq!(size_of::<Option<Equals>>(), 8);
     }
 }

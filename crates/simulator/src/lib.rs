@@ -43,6 +43,7 @@ mod invariants;
 mod kernel;
 mod kernel_calls;
 mod limits;
+mod line;
 mod linked;
 mod moves;
 mod neighbours;

@@ -90,9 +90,9 @@ impl Kernel<'_> {
         state.next_operation();
         let receiver = channel.receivers.pop_front();
         let dozes = std::mem::take(&mut channel.dozes);
-        let sync = self.programs.sync_of(index);
         self.core.carry_out(batch);
         if let Some(receiver) = receiver {
+            let sync = self.programs.sync_of(index);
             self.core.wake_up(receiver, WAKE_TTWU | sync);
         } else if dozes {
             self.core.find_awake();
@@ -138,7 +138,9 @@ impl Kernel<'_> {
                 batch.lines += freed.lines;
             }
         });
-        state.request = request;
+        if request.is_some() || state.request.is_some() {
+            state.request = request;
+        }
         state.bytes_left -= got;
         let whole = state.bytes_left == 0;
         if whole {
