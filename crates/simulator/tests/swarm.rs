@@ -9,13 +9,16 @@ use simulator::Status;
 
 const SEEDS: u64 = 40;
 
-/// A random scenario with what none has by itself: turbo, a bus, and channels as large as a
-/// kernel's or for one message each.
+/// A random scenario with what none has by itself: turbo, a bus, waits for memory, and channels as
+/// large as a kernel's or for one message each.
 fn beyond(seed: u64) -> (Machine, Workload) {
     let (mut machine, mut workload) = scenario::random_scenario(seed);
     machine.turbo_permille = vec![1500, 1300, 1200];
     machine.turbo_permille.truncate(1 + seed as usize % 3);
     machine.bus = Some(Bus { caches: 1 + seed as u32 % 4, mb_per_s: 10 + 200 * (seed % 5) });
+    machine.costs.memory_ns = 50 * (seed % 3);
+    let kib = 1 + machine.costs.cache_kib as u32 / 4;
+    workload.lines_per_ms = vec![(kib, 20_000), (2 * kib, 5_000), (8 * kib, 0)];
     for (number, channel) in workload.channels.iter_mut().enumerate() {
         (channel.capacity_bytes, channel.wake_senders_at_bytes) = (number as u32 % 2, 0);
     }
@@ -37,7 +40,7 @@ fn random_scenarios_complete_under_every_policy() {
 }
 
 #[test]
-fn they_complete_with_turbo_buses_and_the_smallest_channels() {
+fn they_complete_with_turbo_buses_memory_and_the_smallest_channels() {
     for name in POLICIES {
         (0..SEEDS / 2).for_each(|seed| completes(name, seed, beyond(seed)));
     }
