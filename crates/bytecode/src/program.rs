@@ -85,16 +85,17 @@ pub struct Elements {
 /// passed. All places but the first are offsets in a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walks {
-    /// The address of the first walk.
+    /// The address of the first walk, a multiple of `bytes`.
     pub begin: u64,
-    /// From one to the next.
+    /// From one to the next, a power of 2.
     pub bytes: u32,
     /// How many there are.
     pub count: u32,
-    /// The number of the item that is next, 4 bytes.
+    /// Where the address lies of the word of the next item, in each walk. That word has the item's
+    /// address. Where it is 0, the call is made.
     pub next: u32,
-    /// Where the addresses of items begin. Where one is 0, the call is made.
-    pub items: u32,
+    /// The address of a word that is always 0.
+    pub nothing: u64,
     /// Of which rows items are.
     pub rows: Rows,
 }

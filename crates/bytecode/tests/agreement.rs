@@ -13,7 +13,7 @@ use crate::support::world;
 const PROGRAMS: u64 = 20_000;
 /// Few enough that a loop without an end costs little.
 const INSTRUCTIONS_MAX: u64 = 300;
-const READ_ONLY_BYTES: usize = 240;
+const READ_ONLY_BYTES: usize = 288;
 const WRITABLE_BYTES: usize = 128;
 /// Programs of which a part must be sound, or nothing is asked.
 const SOUND_SHARE_MIN: f64 = 0.5;
@@ -105,10 +105,10 @@ const ROWS_MAX: u64 = 2;
 const MAP: u64 = 0xe000_0000_0000_0000;
 /// Columns are in a row from its second word on.
 const COLUMNS: u64 = 0xe800_0000_0000_0000;
-/// Walks lie where programs may only read: number of the next item, two items, which are rows or
-/// 0, and a 0.
+/// Walks lie where programs may only read: address of the next item's word, two items, which are
+/// rows or 0, and a 0.
 const WALKS: u64 = bytecode::MEMORY_BEGIN + 64;
-const WALK_BYTES: u32 = 40;
+const WALK_BYTES: u32 = 64;
 const WALKS_COUNT: u32 = 2;
 /// Which copy of the map's values is meant.
 const COPY: u64 = WALKS + (WALKS_COUNT * WALK_BYTES) as u64;
@@ -136,7 +136,7 @@ fn shortcuts() -> [(i32, Shortcut); 12] {
         bytes: WALK_BYTES,
         count: WALKS_COUNT,
         next: 0,
-        items: 16,
+        nothing: WALKS + 32,
         rows: ROWS,
     };
     [
@@ -274,12 +274,12 @@ fn lock_of(memory: &Memory, address: u64) -> Option<(u64, u64, u64)> {
 }
 
 fn next_item(run: &mut Run<'_, Asked>, walks: Walks, walk: u64) -> Option<u64> {
-    let next = run.memory().load(walk + u64::from(walks.next), Size::Word)?;
-    let item = run.memory().load(walk + u64::from(walks.items) + 8 * next, Size::Double)?;
+    let next = run.memory().load(walk + u64::from(walks.next), Size::Double)?;
+    let item = run.memory().load(next, Size::Double)?;
     if item == 0 {
         return None;
     }
-    run.store(walk + u64::from(walks.next), Size::Word, next + 1)?;
+    run.store(walk + u64::from(walks.next), Size::Double, next + 8)?;
     Some(item)
 }
 
@@ -322,6 +322,7 @@ fn instruction(numbers: &mut Numbers, at: u64, end: u64, functions: usize) -> Ve
         17 => load_wide(to, numbers.wide()).to_vec(),
         18 if numbers.one_in(3) => vec![slot(0x95, 0, 0, 0, 0)],
         18 if numbers.one_in(4) => indexed(numbers, number),
+        18 if numbers.one_in(3) => walked(numbers),
         18 => asked(numbers),
         _ => {
             // A helper, or a function of the object; then what stood in R1 to R5 is gone.
@@ -355,6 +356,39 @@ fn indexed(numbers: &mut Numbers, number: i32) -> Vec<[u8; 8]> {
         0 => slot(0x7b, table, index, offset, 0),
         _ => slot(0x79, index, table, offset, 0),
     });
+    all
+}
+
+/// A walk that is followed for some items, with what may end that in between.
+fn walked(numbers: &mut Numbers) -> Vec<[u8; 8]> {
+    // Two iterators of one walk.
+    let walk = numbers.of(&[1, 2]);
+    let mut all = vec![slot(0x7a, 10, 0, -8, walk), slot(0x7a, 10, 0, -16, walk)];
+    for _ in 0..1 + numbers.below(5) {
+        let (at, other) = (numbers.of(&[-8, -8, -8, -16]), numbers.of(&[1, 2]));
+        all.extend(match numbers.below(9) {
+            // The iterator is another walk's from here on: written itself, and by another register.
+            0 => vec![slot(0x7a, 10, 0, -8, other)],
+            1 => vec![slot(0x62, 10, 0, -12, 0)],
+            2 => vec![slot(0xbf, 8, 10, 0, 0), slot(0x07, 8, 0, 0, -8), slot(0x7a, 8, 0, 0, other)],
+            // A range of numbers begins there.
+            3 => vec![
+                slot(0xbf, 1, 10, 0, 0),
+                slot(0x07, 1, 0, 0, -8),
+                slot(0xb7, 2, 0, 0, 0),
+                slot(0xb7, 3, 0, 0, 3),
+                slot(0x85, 0, 0, 0, 31),
+            ],
+            // Something is called.
+            4 => vec![slot(0x85, 0, 0, 0, 7)],
+            _ => vec![],
+        });
+        let next = [slot(0xbf, 1, 10, 0, 0), slot(0x07, 1, 0, 0, at), slot(0x85, 0, 0, 0, 27)];
+        all.extend(next);
+        if numbers.one_in(2) {
+            all.extend([slot(0xbf, 7, 0, 0, 0), slot(0x15, 0, 0, 1, 0), slot(0x79, 6, 7, 8, 0)]);
+        }
+    }
     all
 }
 
@@ -565,7 +599,7 @@ fn random_programs_do_the_same_translated() {
         memory.store(ROWS.count_at, Size::Double, numbers.below(ROWS_MAX + 1));
         for walk in 0..u64::from(WALKS_COUNT) {
             let at = WALKS + walk * u64::from(WALK_BYTES);
-            memory.store(at, Size::Double, numbers.below(3));
+            memory.store(at, Size::Double, at + 16 + 8 * numbers.below(3));
             for place in [16, 24] {
                 let row = ROWS.begin + ROWS.bytes * numbers.below(2);
                 memory.store(at + place, Size::Double, numbers.of(&[row, row, 0]));

@@ -4,6 +4,7 @@
 #![allow(missing_docs)] // Fields mean what they mean in Linux.
 
 use std::ffi::{c_int, c_uint};
+use std::mem::offset_of;
 use std::ptr::null_mut;
 
 /// CPUs that a mask can hold, and a machine can have.
@@ -380,7 +381,7 @@ pub struct DumpContext {
 }
 
 /// `struct bpf_iter_scx_dsq`
-#[repr(C)]
+#[repr(C, align(1024))] // So that an address in it says where it begins.
 #[derive(Clone, Copy, Debug)]
 pub struct DsqIterator {
     /// Index of the queue that it goes over.
@@ -391,21 +392,48 @@ pub struct DsqIterator {
     // These two hold for the next move only, whether or not it finds its task.
     pub pending_slice: Option<u64>,
     pub pending_vtime: Option<u64>,
-    /// Which of the chunk is next, and from which on steps were not charged.
-    pub next: u32,
+    /// Where the chunk is, and the word of the task that is next, as programs have them.
+    begin: u64,
+    pub next: u64,
+    /// From which of the chunk on steps were not charged.
     pub charged: u32,
     pub filled: u32,
     /// Tasks to come; null is who has left meanwhile, and what is behind the last.
-    pub chunk: [*mut Task; ITERATOR_CHUNK + 1],
+    pub chunk: [*mut Task; ITERATOR_CHUNK],
+    /// Null for ever.
+    pub nothing: *mut Task,
 }
 
 impl DsqIterator {
+    /// Which of the chunk is next.
+    #[inline]
+    pub fn place(&self) -> u32 {
+        ((self.next - self.begin) / WORD) as u32
+    }
+
+    /// Passes over the next one.
+    #[inline]
+    pub fn pass(&mut self) {
+        self.next += WORD;
+    }
+
     /// So many tasks of its chunk are to come, and nothing behind them.
     pub fn hold(&mut self, filled: usize) {
-        (self.next, self.charged, self.filled) = (0, 0, filled as u32);
-        self.chunk[filled] = null_mut();
+        (self.next, self.charged, self.filled) = (self.begin, 0, filled as u32);
+        if let Some(behind) = self.chunk.get_mut(filled) {
+            *behind = null_mut();
+        }
+    }
+
+    /// Lies at this address, as programs have it.
+    pub fn lies_at(&mut self, address: u64) {
+        self.begin = address + offset_of!(DsqIterator, chunk) as u64;
+        self.hold(0);
     }
 }
+
+/// Bytes of an address.
+const WORD: u64 = size_of::<*mut Task>() as u64;
 
 impl Default for DsqIterator {
     fn default() -> DsqIterator {
@@ -416,10 +444,12 @@ impl Default for DsqIterator {
             cursor: [0; 2],
             pending_slice: None,
             pending_vtime: None,
+            begin: 0,
             next: 0,
             charged: 0,
             filled: 0,
-            chunk: [null_mut(); ITERATOR_CHUNK + 1],
+            chunk: [null_mut(); ITERATOR_CHUNK],
+            nothing: null_mut(),
         }
     }
 }

@@ -72,7 +72,8 @@ pub const FACTS: u64 = MEMORY_BEGIN;
 /// Where the number of the CPU is whose operation runs.
 pub const CPU_AT: u64 = FACTS + offset_of!(Facts, cpu) as u64;
 /// Where walks over dispatch queues are, and how many may be open at once.
-pub const WALKS: u64 = (FACTS + size_of::<Facts>() as u64).next_multiple_of(LINE_BYTES as u64);
+pub const WALKS: u64 =
+    (FACTS + size_of::<Facts>() as u64).next_multiple_of(align_of::<abi::DsqIterator>() as u64);
 /// See [`WALKS`].
 pub const WALKS_MAX: usize = 64;
 const WALKS_END: u64 = WALKS + (WALKS_MAX * size_of::<abi::DsqIterator>()) as u64;
@@ -226,7 +227,7 @@ impl Walks {
         while open != 0 {
             let walk = &mut self.places[open.trailing_zeros() as usize];
             open &= open - 1;
-            let to_come = walk.next as usize..walk.filled as usize;
+            let to_come = walk.place() as usize..walk.filled as usize;
             let gone = walk.chunk[to_come].iter_mut().filter(|one| **one == task);
             gone.for_each(|one| *one = std::ptr::null_mut());
         }
@@ -257,6 +258,8 @@ impl Visible {
         // Walks that are not open, and so have no next task.
         let none = visible.place([abi::DsqIterator::default(); WALKS_MAX]);
         assert_eq!(visible.room.address(none.address()), WALKS);
+        let addresses = (WALKS..).step_by(size_of::<abi::DsqIterator>());
+        visible.walks.places.iter_mut().zip(addresses).for_each(|(walk, at)| walk.lies_at(at));
         let bytes = (width.tasks_max() + 1) * task_bytes as usize;
         let tasks = visible.room.take(bytes, LINE_BYTES, true);
         assert_eq!((visible.room.address(placed.address()), tasks), (FACTS, Some(TASKS.begin)));

@@ -152,7 +152,7 @@ fn walks(rows: Rows) -> Walks {
         bytes: size_of::<abi::DsqIterator>() as u32,
         count: WALKS_MAX as u32,
         next: offset_of!(abi::DsqIterator, next) as u32,
-        items: offset_of!(abi::DsqIterator, chunk) as u32,
+        nothing: WALKS + offset_of!(abi::DsqIterator, nothing) as u64,
         rows,
     }
 }

@@ -66,7 +66,8 @@ impl Core<'_> {
     /// Charges the steps of the open walk `at` that have not been charged; the index of its queue.
     fn charge_steps(&mut self, at: usize) -> u32 {
         let walk = self.visible.walks.get(at);
-        let steps = walk.next - std::mem::replace(&mut walk.charged, walk.next);
+        let place = walk.place();
+        let steps = place - std::mem::replace(&mut walk.charged, place);
         let index = walk.queue;
         self.charge_scan(steps.into(), index);
         index
@@ -289,14 +290,15 @@ impl Core<'_> {
     pub fn iter_next(&mut self, at: usize) -> Option<u64> {
         loop {
             let walk = self.visible.walks.get(at);
-            if walk.next == walk.filled {
+            let place = walk.place();
+            if place == walk.filled {
                 if !self.iter_fill(at) {
                     return None;
                 }
                 continue;
             }
-            let shown = walk.chunk[walk.next as usize];
-            walk.next += 1;
+            let shown = walk.chunk[place as usize];
+            walk.pass();
             if !shown.is_null() {
                 return Some(shown.addr() as u64);
             }

@@ -11,7 +11,7 @@ use super::known::{Known, Value};
 use super::states::State;
 use crate::instruction::{Callee, Instruction, Register, wide_number};
 use crate::memory::Layout;
-use crate::program::Program;
+use crate::program::{Program, Shortcut, Walks};
 
 /// A way out of a block, to the interpreter.
 pub(super) struct Stub {
@@ -19,6 +19,14 @@ pub(super) struct Stub {
     pub(super) at: usize,
     /// How many instructions of the block have run and were not counted, or the other way round.
     pub(super) uncounted: i32,
+}
+
+/// The search for a walk's next item where it is not known: it stands behind the function.
+pub(super) struct Search {
+    pub(super) label: DynamicLabel,
+    pub(super) found: DynamicLabel,
+    pub(super) call: DynamicLabel,
+    pub(super) iterator: i32,
 }
 
 /// A call of the host whose answer was not found where it is made: it stands behind the function.
@@ -57,7 +65,7 @@ pub(super) struct Translator<'a> {
     pub(super) leave: DynamicLabel,
     /// Where the interpreter goes on with a function.
     pub(super) resume: DynamicLabel,
-    /// Numbers of 64 bits that lie behind the code.
+    /// Numbers of 64 bits that lie behind the code, each with as many that are 0 behind it.
     pub(super) constants: BTreeMap<u64, DynamicLabel>,
     /// Registers that the next call of a function must keep for the present one.
     pub(super) kept: Vec<Register>,
@@ -81,6 +89,11 @@ pub(super) struct Translator<'a> {
     pub(super) late: u16,
     /// The last branch that asked whether the answer of a call is 0.
     pub(super) asked: Option<Asked>,
+    /// What walks are like, if the present function has any.
+    pub(super) walks: Option<Walks>,
+    /// Where in its frame the iterator is whose next item a register of its own leads to.
+    pub(super) walked: Option<i32>,
+    pub(super) searches: Vec<Search>,
     stubs: Vec<Stub>,
     pub(super) made: Vec<Made>,
     /// Which of R6 to R9 functions write, by bits.
@@ -124,6 +137,9 @@ impl<'a> Translator<'a> {
             back: BTreeMap::new(),
             late: 0,
             asked: None,
+            walks: None,
+            walked: None,
+            searches: vec![],
             stubs: vec![],
             made: vec![],
             own: vec![],
@@ -158,7 +174,9 @@ impl<'a> Translator<'a> {
         self.find_targets(first, end);
         let instructions = &self.program.instructions[first..end];
         let may_goto = instructions.iter().any(|of| matches!(of, Instruction::MayGoto { .. }));
+        (self.walks, self.walked) = (instructions.iter().find_map(|of| self.walks_of(of)), None);
         self.begin(number, may_goto);
+        self.forget_walk();
         self.find_heads(first, end);
         self.state = Some(State::default());
         let mut uncounted = 0;
@@ -191,6 +209,7 @@ impl<'a> Translator<'a> {
             at += of.slots();
         }
         std::mem::take(&mut self.made).into_iter().for_each(|made| self.make_late(made));
+        std::mem::take(&mut self.searches).into_iter().for_each(|search| self.search(search));
         std::mem::take(&mut self.stubs).into_iter().for_each(|stub| self.way_out(stub));
     }
 
@@ -225,6 +244,15 @@ impl<'a> Translator<'a> {
             if self.changed == before {
                 break;
             }
+        }
+    }
+
+    /// What walks are like, if this is the call that gives the next item of one.
+    fn walks_of(&self, of: &Instruction) -> Option<Walks> {
+        let Instruction::Call(Callee::Offered(call)) = of else { return None };
+        match self.program.shortcuts.get(call) {
+            Some(&Shortcut::NextItem(walks)) => Some(walks),
+            _ => None,
         }
     }
 
@@ -290,12 +318,14 @@ impl<'a> Translator<'a> {
             Instruction::Store { size, base, offset, value } => {
                 self.check(at, base, true, before);
                 self.store(size, base, offset, value);
+                self.forget_walk_if_written(&of, base);
             }
             Instruction::Atomic { base, .. } => {
                 self.check(at, base, true, before);
                 if !self.atomic(of) {
                     self.leave_to_interpreter(at, before);
                 }
+                self.forget_walk_if_written(&of, base);
             }
             Instruction::Call(Callee::Helper(_) | Callee::KernelFunction(_))
             | Instruction::Half

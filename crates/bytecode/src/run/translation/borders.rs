@@ -9,6 +9,9 @@ use crate::instruction::{Instruction, Register, Size};
 use crate::memory::{FRAME_BYTES, Layout, MEMORY_BEGIN};
 use crate::program::Rows;
 
+/// Bytes of an iterator that say which walk is its own.
+const ITERATOR_BYTES: i64 = size_of::<u64>() as i64;
+
 impl Translator<'_> {
     /// Compares all that is read or written by a register from here on with the borders, at once.
     /// The interpreter goes on where that is too much, also if only a later access would be.
@@ -88,6 +91,29 @@ impl Translator<'_> {
         };
         let fields = &self.program.written_fields;
         fields.iter().find(is_field).map(|&(rows, ..)| rows).filter(|_| base != Register::FRAME)
+    }
+
+    /// Forgets which walk is followed after a write that may have reached its iterator.
+    pub(super) fn forget_walk_if_written(&mut self, of: &Instruction, base: Register) {
+        let Some((low, high)) = own_reach(of) else { return };
+        let reaches_it = match (self.known(base), self.walked) {
+            (Value::Frame(offset), Some(at)) => {
+                let reach = offset.saturating_add(low)..offset.saturating_add(high);
+                reach.start < i64::from(at) + ITERATOR_BYTES && i64::from(at) < reach.end
+            }
+            (Value::Given(_), _) => false,
+            _ => true,
+        };
+        if reaches_it {
+            self.forget_walk();
+        }
+    }
+
+    /// The same where an iterator at a place in the frame, if that is known, has been written.
+    pub(super) fn forget_walk_at(&mut self, iterator: Option<i32>) {
+        if iterator.is_none() || iterator == self.walked {
+            self.forget_walk();
+        }
     }
 
     /// Whether an access writes a field of what is known to be a row that has it.

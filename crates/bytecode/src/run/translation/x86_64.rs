@@ -1,7 +1,8 @@
 //! What a program becomes on x86-64.
 //!
 //! R12 holds the address of the machine, R11 that of the memory's first byte, R9 how many
-//! instructions are left. R10 is nobody's.
+//! instructions are left. R10 is nobody's. XMM15 holds the address of the word of a walk's next
+//! item, see `shortcuts`.
 
 #![allow(clippy::useless_conversion)] // `dynasm!` converts every register.
 
@@ -123,7 +124,7 @@ impl Translator<'_> {
 
     pub(super) fn constants(&mut self) {
         for (number, label) in std::mem::take(&mut self.constants) {
-            dynasm!(self.to ; .arch x64 ; .align 8 ; =>label ; .u64 number);
+            dynasm!(self.to ; .arch x64 ; .align 16 ; =>label ; .u64 number ; .u64 0);
         }
     }
 
@@ -241,6 +242,7 @@ impl Translator<'_> {
             ; cmp DWORD [r12 + ENDED], 0
             ; jne =>leave
         );
+        self.forget_walk();
     }
 
     /// What a call leaves in R1 to R5 may be this process's, and no program's business: it cannot
@@ -278,5 +280,6 @@ impl Translator<'_> {
         }
         kept.iter().rev().for_each(|&one| dynasm!(self.to ; .arch x64 ; pop Rq(one)));
         dynasm!(self.to ; .arch x64 ; cmp DWORD [r12 + ENDED], 0 ; jne =>leave);
+        self.forget_walk();
     }
 }

@@ -6,7 +6,7 @@ use std::mem::offset_of;
 
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi, dynasm};
 
-use super::super::blocks::Translator;
+use super::super::blocks::{Search, Translator};
 use super::{ANSWER, native};
 use crate::instruction::{Register, Size};
 use crate::memory::MEMORY_BEGIN;
@@ -182,9 +182,9 @@ impl Translator<'_> {
         dynasm!(self.to ; .arch aarch64 ; lsr x9, x9, X(FIRST) ; and X(ANSWER), x9, x10);
     }
 
-    /// X9 is where the walk is.
+    /// X9 is where the walk is, X13 where the word of its next item is.
     fn next_item(&mut self, walks: Walks, call: DynamicLabel) {
-        let Walks { begin, bytes, count, next, items, .. } = walks;
+        let Walks { begin, bytes, count, next, .. } = walks;
         self.load_iterator();
         self.check_iterator(8, call);
         self.load_at(Size::Double, false, 9, FIRST);
@@ -193,13 +193,17 @@ impl Translator<'_> {
         self.load_number(10, bytes.into());
         dynasm!(self.to ; .arch aarch64 ; mul x9, x9, x10);
         self.add_number(9, 9, begin as i64);
-        self.field(13, Size::Word, 9, next);
-        dynasm!(self.to ; .arch aarch64 ; add x12, x9, x13, lsl 3);
-        self.field(ANSWER, Size::Double, 12, items);
-        dynasm!(self.to ; .arch aarch64 ; cbz X(ANSWER), =>call ; add w13, w13, 1);
-        let place = self.moved(9, next.into());
-        self.store_at(Size::Word, 13, place);
+        let place = self.field(13, Size::Double, 9, next);
+        self.load_at(Size::Double, false, ANSWER, 13);
+        dynasm!(self.to ; .arch aarch64 ; cbz X(ANSWER), =>call ; add x13, x13, 8);
+        self.store_at(Size::Double, 13, place);
     }
+
+    /// Nothing is known of where walks are.
+    pub(in super::super) fn forget_walk(&mut self) {}
+
+    /// Nobody asks for one.
+    pub(in super::super) fn search(&mut self, _: Search) {}
 
     /// Loads a field of what lies at an address; gives the register that holds its place.
     fn field(&mut self, to: u8, size: Size, base: u8, offset: u32) -> u8 {

@@ -6,7 +6,7 @@ use std::mem::offset_of;
 
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi, dynasm};
 
-use super::super::blocks::Translator;
+use super::super::blocks::{Search, Translator};
 use super::native;
 use crate::instruction::{Register, Size};
 use crate::memory::MEMORY_BEGIN;
@@ -46,6 +46,7 @@ impl Translator<'_> {
             Shortcut::BeginNumbers(most) => self.begin_numbers(most, call),
             Shortcut::NextNumber => {
                 let (base, at) = self.checked_iterator(4, call);
+                self.forget_walk_at(self.iterator());
                 dynasm!(self.to
                     ; .arch x64
                     ; mov r10d, [r11 + Rq(base) + behind_row(0) + at]
@@ -136,6 +137,7 @@ impl Translator<'_> {
 
     fn begin_numbers(&mut self, most: u32, call: DynamicLabel) {
         let (base, at) = self.checked_iterator(4, call);
+        self.forget_walk_at(self.iterator());
         dynasm!(self.to
             ; .arch x64
             ; movsxd rax, edx
@@ -192,23 +194,75 @@ impl Translator<'_> {
         );
     }
 
+    /// Of one iterator of a function XMM15 leads to the next item, as long as nothing was called
+    /// that may have gone on with its walk, or ended it: else to a word that is 0. So each item
+    /// waits for an addition, and not for what the one before has stored.
     fn next_item(&mut self, walks: Walks, call: DynamicLabel) {
-        let Walks { begin, bytes, count, next, items, .. } = walks;
-        let (base, at) = self.checked_iterator(8, call);
+        let followed = self.iterator().filter(|at| *self.walked.get_or_insert(*at) == *at);
+        let Some(iterator) = followed else {
+            let (base, at) = self.checked_iterator(8, call);
+            self.find_item(walks, (base, at), call);
+            dynasm!(self.to
+                ; .arch x64
+                ; add QWORD [r11 + r10 + behind_row(walks.next)], size_of::<u64>() as i32
+            );
+            return self.forget_walk();
+        };
+        let (label, found) = (self.to.new_dynamic_label(), self.to.new_dynamic_label());
+        let word = self.constant(size_of::<u64>() as u64);
+        dynasm!(self.to
+            ; .arch x64
+            ; movq r10, xmm15
+            ; mov rax, [r11 + r10 + behind_row(0)]
+            ; test rax, rax
+            ; jz =>label
+            ; =>found
+            ; and r10, -(walks.bytes as i32)
+            ; paddq xmm15, [=>word]
+            ; movq [r11 + r10 + behind_row(walks.next)], xmm15
+        );
+        self.searches.push(Search { label, found, call, iterator });
+    }
+
+    /// Puts the next item of the walk of an iterator into RAX, and the address of the walk into R10.
+    fn find_item(&mut self, walks: Walks, (base, at): (u8, i32), call: DynamicLabel) {
+        let Walks { begin, bytes, count, next, .. } = walks;
         dynasm!(self.to
             ; .arch x64
             ; mov r10, [r11 + Rq(base) + behind_row(0) + at]
             ; sub r10, 1
             ; cmp r10, count as i32
             ; jae =>call
-            ; imul r10, r10, bytes as i32
-            ; lea r10, [r11 + r10 + behind(begin)]
-            ; mov eax, [r10 + next as i32]
-            ; mov rax, [r10 + 8 * rax + items as i32]
+            ; shl r10, bytes.trailing_zeros() as i8
+            ; add r10, begin as i32
+            ; mov rax, [r11 + r10 + behind_row(next)]
+            ; mov rax, [r11 + rax + behind_row(0)]
             ; test rax, rax
             ; jz =>call
-            ; add DWORD [r10 + next as i32], 1
         );
+    }
+
+    /// Finds the next item of the walk that is followed, and follows it from here on.
+    pub(in super::super) fn search(&mut self, search: Search) {
+        let (Some(walks), Search { label, found, call, iterator }) = (self.walks, search) else {
+            return;
+        };
+        dynasm!(self.to ; .arch x64 ; =>label);
+        self.find_item(walks, (native(Register::FRAME), iterator), call);
+        dynasm!(self.to
+            ; .arch x64
+            ; mov r10, [r11 + r10 + behind_row(walks.next)]
+            ; movq xmm15, r10
+            ; jmp =>found
+        );
+    }
+
+    /// No walk is followed from here on.
+    pub(in super::super) fn forget_walk(&mut self) {
+        if let Some(walks) = self.walks {
+            let nothing = self.constant(walks.nothing);
+            dynasm!(self.to ; .arch x64 ; movq xmm15, [=>nothing]);
+        }
     }
 
     fn element(&mut self, call: DynamicLabel) {
