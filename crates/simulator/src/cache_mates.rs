@@ -91,12 +91,13 @@ impl CacheMates {
 
     /// Speed of a CPU that is busy and computes so fast in its caches, in thousandths of the
     /// reference CPU: a ms of that one's computing takes it 1 ms * 1000 / speed, and its waits.
+    /// Rounded to whole thousandths, at least one.
     pub fn with_waits(&self, cpu: usize, speed_permille: u64) -> u64 {
         const MS: u64 = 1_000_000;
         let others = self.busy[self.caches[cpu]].cpus.len().saturating_sub(1);
         let waits_ns = at_most(&self.waits_ns, others);
         let takes = 1000 * MS + speed_permille * waits_ns;
-        (1000 * MS * speed_permille / takes).max(1)
+        ((1000 * MS * speed_permille + takes / 2) / takes).max(1)
     }
 }
 

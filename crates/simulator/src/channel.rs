@@ -19,7 +19,7 @@ pub struct Channel {
     /// What is in it.
     pub content: Content,
     /// The CPU that used the channel last.
-    pub last_cpu: Option<u32>,
+    pub last_cpu: Option<u16>,
     /// Bytes that can be received.
     pub content_bytes: u64,
     /// Tasks that wait for data, longest first.
@@ -32,6 +32,8 @@ pub struct Channel {
     /// Tasks that ever waited for room.
     pub nr_blocked: u64,
 }
+
+const _: () = assert!(size_of::<Channel>() == 128);
 
 impl Channel {
     /// An empty channel, as the machine's kernel makes it.

@@ -41,6 +41,8 @@ pub struct Content {
 
 #[derive(Debug, Default)]
 struct Rare {
+    /// How many messages there are.
+    nr: usize,
     marks: Sparse<Mark>,
     requests: Sparse<Option<Request>>,
 }
@@ -62,10 +64,12 @@ impl Content {
     pub fn put(&mut self, message: Message) {
         let Message { bytes, sent, request } = message;
         if self.rare.is_some() || sent.mark != Mark::COLD || request.is_some() {
-            let nr = self.nr();
-            let rare = self.rare.get_or_insert_default();
-            rare.marks.put(sent.mark, nr);
-            rare.requests.put(request, nr);
+            let messages = &self.messages;
+            let new = || Box::new(Rare { nr: nr(messages), ..Rare::default() });
+            let rare = self.rare.get_or_insert_with(new);
+            rare.marks.put(sent.mark, rare.nr);
+            rare.requests.put(request, rare.nr);
+            rare.nr += 1;
         }
         let cpu = u16::try_from(sent.cpu).expect("machines have fewer CPUs");
         match self.messages.back_mut() {
@@ -78,11 +82,6 @@ impl Content {
                 self.left = bytes;
             }
         }
-    }
-
-    /// How many there are.
-    fn nr(&self) -> usize {
-        self.messages.iter().map(|equals| usize::from(equals.nr.get())).sum()
     }
 
     /// The oldest message.
@@ -114,11 +113,17 @@ impl Content {
             None => drop(self.messages.pop_front()),
         }
         if let Some(rare) = &mut self.rare {
+            rare.nr -= 1;
             rare.marks.take();
             rare.requests.take();
         }
         self.left = self.messages.front().map_or(0, |first| first.bytes);
     }
+}
+
+/// How many messages there are. O(runs of equal ones).
+fn nr(messages: &Line<Equals>) -> usize {
+    messages.iter().map(|equals| usize::from(equals.nr.get())).sum()
 }
 
 impl Rare {
@@ -193,7 +198,8 @@ mod tests {
                         model.pop_front();
                     }
                 }
-                assert_eq!(content.nr(), model.len());
+                assert_eq!(nr(&content.messages), model.len());
+                assert!(content.rare.as_ref().is_none_or(|rare| rare.nr == model.len()));
             }
         }
     }
@@ -205,7 +211,7 @@ mod tests {
         for _ in 0..70_000 {
             content.put(Message { bytes: 100, sent, request: None });
         }
-        assert_eq!((content.messages.len(), content.nr()), (2, 70_000));
+        assert_eq!((content.messages.len(), nr(&content.messages)), (2, 70_000));
         assert!(content.rare.is_none());
         assert_eq!(size_of::<Option<Equals>>(), 8);
     }

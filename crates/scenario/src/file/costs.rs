@@ -17,8 +17,8 @@ pub const LINE_BYTES_MAX: u64 = 4096;
 /// The most cache lines that a message's header or a channel's state may have.
 pub const LINES_MAX: u64 = 1024;
 
-/// The longest that computing may wait for a line from memory: a tenth of a millisecond.
-pub const MEMORY_NS_MAX: u64 = 100_000;
+/// The longest that computing may wait for a line from memory: ten microseconds.
+pub const MEMORY_NS_MAX: u64 = 10_000;
 
 /// The most objects that an allocator may keep, and lines that it may look at.
 pub const ALLOCATOR_MAX: u64 = 1024;

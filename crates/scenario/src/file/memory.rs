@@ -8,8 +8,8 @@ use crate::model::workload::Workload;
 use crate::reading::{Node, TableNode};
 use std::fmt::Write;
 
-/// The most lines that a ms may fetch: one a ns.
-const LINES_PER_MS_MAX: u32 = 1_000_000;
+/// The most lines that a ms may fetch: one in 10 ns.
+const LINES_PER_MS_MAX: u32 = 100_000;
 
 /// Lines by the size of a cache, in the order of sizes.
 pub(crate) fn read_memory(root: &TableNode) -> Result<Vec<(u32, u32)>, ScenarioError> {
@@ -30,9 +30,14 @@ pub(crate) fn read_memory(root: &TableNode) -> Result<Vec<(u32, u32)>, ScenarioE
     let mut read: Vec<(u32, u32)> = Vec::new();
     for (kib, node) in points {
         let lines = node.unsigned_32(0, LINES_PER_MS_MAX)?;
-        if let Some(&(smaller, fewer)) = read.last().filter(|last| last.1 < lines) {
-            let hint = format!("write {fewer} or less, which is what {smaller} KiB have");
-            return Err(node.bad("a larger cache lacks no more lines", hint));
+        if let Some(&(smaller, fewer)) = read.last() {
+            if smaller == kib {
+                return Err(node.bad(format!("{kib} KiB are there twice"), "leave one of them out"));
+            }
+            if fewer < lines {
+                let hint = format!("write {fewer} or less, which is what {smaller} KiB have");
+                return Err(node.bad("more lines than with a smaller cache", hint));
+            }
         }
         read.push((kib, lines));
     }

@@ -54,7 +54,8 @@ impl Kernel<'_> {
 
     /// What it takes to get at a channel's state, which another CPU may have used last.
     fn getting_at_ns(&mut self, channel: u32, is_first: bool) -> u64 {
-        let last = self.programs.channel(channel).last_cpu.unwrap_or(self.core.here() as u32);
+        let last =
+            self.programs.channel(channel).last_cpu.map_or(self.core.here() as u32, u32::from);
         let lines = self.core.cpus.costs().channel_lines;
         let entry_ns = entry_ns(is_first, self.core.cpus.costs());
         entry_ns + self.core.fetch_lines(lines, last, entry_ns)
@@ -70,7 +71,7 @@ impl Kernel<'_> {
     pub(super) fn send(&mut self, task: TaskId, index: u32, bytes: u32) -> Outcome {
         let cpu = self.core.here() as u32;
         let channel = self.programs.channel_mut(index);
-        channel.last_cpu = Some(cpu);
+        channel.last_cpu = Some(cpu as u16);
         if !channel.has_room_for(bytes) {
             channel.nr_blocked += 1;
             channel.senders.push_back((channel.nr_blocked, task));
@@ -108,7 +109,7 @@ impl Kernel<'_> {
             state.bytes_left = bytes;
         }
         let channel = self.programs.channel_mut(index);
-        channel.last_cpu = Some(cpu);
+        channel.last_cpu = Some(cpu as u16);
         if channel.content_bytes == 0 {
             state.phase = RETRY;
             channel.dozes = self.core.waits_to_decide();
