@@ -22,6 +22,7 @@ pub(super) struct Stub {
 }
 
 /// The search for a walk's next item where it is not known: it stands behind the function.
+#[cfg_attr(target_arch = "aarch64", allow(dead_code))] // No walk is followed there.
 pub(super) struct Search {
     pub(super) label: DynamicLabel,
     pub(super) found: DynamicLabel,

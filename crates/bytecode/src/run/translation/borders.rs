@@ -110,6 +110,7 @@ impl Translator<'_> {
     }
 
     /// The same where an iterator at a place in the frame, if that is known, has been written.
+    #[cfg_attr(target_arch = "aarch64", allow(dead_code))]
     pub(super) fn forget_walk_at(&mut self, iterator: Option<i32>) {
         if iterator.is_none() || iterator == self.walked {
             self.forget_walk();

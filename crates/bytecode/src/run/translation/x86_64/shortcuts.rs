@@ -224,7 +224,7 @@ impl Translator<'_> {
         self.searches.push(Search { label, found, call, iterator });
     }
 
-    /// Puts the next item of the walk of an iterator into RAX, and the address of the walk into R10.
+    /// Puts the next item of an iterator's walk into RAX, and the walk's address into R10.
     fn find_item(&mut self, walks: Walks, (base, at): (u8, i32), call: DynamicLabel) {
         let Walks { begin, bytes, count, next, .. } = walks;
         dynasm!(self.to
