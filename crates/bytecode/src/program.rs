@@ -82,7 +82,7 @@ pub struct Elements {
 }
 
 /// Walks over items, of which each holds the addresses of some, and at last a 0 that is never
-/// passed. All places but the first are offsets in a walk.
+/// passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walks {
     /// The address of the first walk, a multiple of `bytes`.
@@ -91,7 +91,7 @@ pub struct Walks {
     pub bytes: u32,
     /// How many there are.
     pub count: u32,
-    /// Where the address lies of the word of the next item, in each walk. That word has the item's
+    /// From where a walk begins to the address of its next item's word. That word has the item's
     /// address. Where it is 0, the call is made.
     pub next: u32,
     /// The address of a word that is always 0.

@@ -25,14 +25,16 @@ pub(crate) fn assert_all_differ(digests: Vec<String>) {
     assert_eq!(distinct.len(), digests.len());
 }
 
+fn digest_of_changed(workload: &Workload, edit: &dyn Fn(&mut Workload)) -> String {
+    let mut changed = workload.clone();
+    edit(&mut changed);
+    changed.with_digest().digest
+}
+
 #[test]
 fn each_field_of_a_workload_changes_the_digest() {
     let first = workload(PAIRS, &[]);
-    let change = |change: &dyn Fn(&mut Workload)| {
-        let mut workload = first.clone();
-        change(&mut workload);
-        workload.with_digest().digest
-    };
+    let change = |edit: &dyn Fn(&mut Workload)| digest_of_changed(&first, edit);
     assert_eq!(change(&|_| ()), first.digest);
     let mut digests = vec![
         first.digest.clone(),
@@ -172,11 +174,7 @@ fn each_cost_and_each_number_of_a_machine_changes_the_digest() {
 #[test]
 fn each_field_of_a_cgroup_changes_the_digest() {
     let first = workload(PAIRS, &[]);
-    let change = |edit: &dyn Fn(&mut Workload)| {
-        let mut workload = first.clone();
-        edit(&mut workload);
-        workload.with_digest().digest
-    };
+    let change = |edit: &dyn Fn(&mut Workload)| digest_of_changed(&first, edit);
     let mut digests = vec![first.digest.clone()];
     let group = |path: &str, weight, quota_ns| {
         let (path, idle, period_ns, burst_ns) = (path.to_owned(), false, 100_000_000, 0);
