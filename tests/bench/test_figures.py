@@ -4,7 +4,8 @@ there are some. Method: the figures' own data, against samples and the test itse
 
 import numpy as np
 import pytest
-from schedlab.bench import figures as bench_figures
+from plotted import Plotted
+from schedlab.bench import figures as drawn_figures
 from schedlab.bench.figures import ForestRow
 from schedlab.errors import BadValue
 from schedlab.report import figures as report_figures
@@ -16,6 +17,7 @@ SAMPLES = {
     "bfs": [9.0, 9.1, 9.3, 8.9, 9.2, 9.0],
     "<b>o1": [10.2, 10.1, 10.5],
 }
+bench_figures = Plotted(drawn_figures)
 LOOKS = report_figures.looks_of(list(SAMPLES))
 
 

@@ -10,15 +10,17 @@ import re
 import numpy as np
 import pytest
 from made_answers import write_page
+from plotted import Plotted
 from schedlab.experiment.metrics import metrics_of, requests, share_errors, wakeup_latencies
 from schedlab.experiment.study import study_of
 from schedlab.experiment.table import print_interactivity
 from schedlab.nice import fair_shares, weight_of
-from schedlab.report import figures
+from schedlab.report import figures as drawn_figures
 from schedlab.report.figures import Point
 from schedlab.statistics.estimates import mean_ecdf
 
 ELAPSED_NS = 10**9
+figures = Plotted(drawn_figures)
 PARTS = ("work", "kernel", "scheduler", "lock_wait", "idle")
 
 

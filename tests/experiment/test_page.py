@@ -15,6 +15,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 from made_answers import made_answer, write_page
 from schedlab.errors import SchedlabError
@@ -23,6 +24,7 @@ from schedlab.experiment.headline import told_panels
 from schedlab.experiment.metrics import metrics_of
 from schedlab.experiment.published import Beside
 from schedlab.experiment.study import study_of
+from schedlab.report.drawing import Drawing
 from schedlab.report.forms import mean_text, ratio_text
 from schedlab.report.forms import number_text as number
 from schedlab.statistics.estimates import estimate
@@ -194,6 +196,16 @@ def full_path(tmp_path_factory):
 @pytest.fixture(scope="module")
 def full_page(full_path):
     return Page(full_path.read_text(encoding="utf-8"))
+
+
+def test_plotly_knows_all_that_the_figures_say(full_path):
+    html = full_path.read_text(encoding="utf-8")
+    figures = dict(re.findall(r'data-figure="([^"]+)">(.*?)</script>', html, re.S))
+    assert {name.rpartition("-")[0] for name in figures} >= {"curve", "ratio", "split", "ecdf"}
+    for figure in figures.values():
+        go.Figure(json.loads(figure))
+    with pytest.raises(ValueError, match="colour"):
+        Drawing(data=[{"type": "scatter", "colour": "red"}]).plotly()
 
 
 # --- the numbers ----------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ be what grows.
 """
 
 import pytest
-from made_answers import write_page
+from made_answers import made_answer, write_page
 from schedlab.experiment.study import study_of
 from schedlab.experiment.switch_costs import PARTS, knee_texts, knees, switch_costs
 from schedlab.experiment.table import print_instructions, print_knees
@@ -84,13 +84,13 @@ def test_instructions_are_told_of_machines_that_say_what_one_costs(run_at, tmp_p
     free = [run_at(1, seed, switch=10) for seed in (1, 2, 3)]
     [row] = switch_costs(study_of(free))
     assert "instructions" not in row.parts and row.executed is None
-    print_instructions(study_of(free))
+    print_instructions(made_answer(free))
     assert capsys.readouterr().out == ""
     for run in (paid := [run_at(1, seed, switch=10, instructions=45) for seed in (1, 2, 3)]):
         run.result["policy_executed"] = {"instructions": 61 * SWITCHES, "divisions": 0, "calls": 0}
     [row] = switch_costs(study_of(paid))
     assert (row.total.mean, row.parts["instructions"].mean, row.executed.mean) == (55, 45, 61)
-    print_instructions(study_of(paid))
+    print_instructions(made_answer(paid))
     assert "45 ns for 61" in capsys.readouterr().out
     write_page(tmp_path / "report.html", paid)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -99,13 +99,14 @@ def test_instructions_are_told_of_machines_that_say_what_one_costs(run_at, tmp_p
 
 def test_terminal_and_page_tell_the_knee(run_at, tmp_path, capsys):
     runs = [run_at(cpus, switch=10, refill=cpus) for cpus in (1, 64, 128)]
-    [text] = knee_texts(study_of(runs))
+    answer = made_answer(runs)
+    [text] = knee_texts(answer.study, answer.knees)
     assert text == (
         "any: from cpus = 64 on a switch costs twice as much as at 1, or more: there 6.727 times,"
         " 100.0 % of what was added is filling caches; at 128 12.5 times, 100.0 % of what was added"
         " is filling caches"
     )
-    print_knees(study_of(runs))
+    print_knees(answer)
     assert text in capsys.readouterr().out.replace("\n", "")
     write_page(tmp_path / "report.html", runs)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -29,7 +29,7 @@ def played(stays, names=None, policy="cfs", nr_cpus=2):
 
 def figure_of(*runs, until_ns=10_000_000):
     told = Timelines("w on m, seed 1", "asked for", until_ns, True, runs, ["command"])
-    return timeline_figure.timeline_figure(told, LOOKS)
+    return timeline_figure.timeline_figure(told, LOOKS).plotly()
 
 
 def bars(figure, axis="y"):

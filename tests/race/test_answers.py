@@ -487,7 +487,7 @@ def curves(heats):
 
 def test_the_figure_has_a_curve_for_each_structure_and_for_2007():
     drawn = curves(three_sizes())
-    figure = race_page.race_figure(drawn, "n", "ticks")
+    figure = race_page.race_figure(drawn, "n", "ticks").plotly()
     lines = {trace.name: trace for trace in figure.data if trace.mode == "lines+markers"}
     ring = lines["exact_time_ring"]
     assert list(ring.x) == [1, 10, 100]
@@ -501,7 +501,7 @@ def test_the_figure_has_a_curve_for_each_structure_and_for_2007():
 
 
 def test_a_name_comes_and_goes_with_its_curve():
-    figure = race_page.race_figure(curves(three_sizes()), "n", "ticks")
+    figure = race_page.race_figure(curves(three_sizes()), "n", "ticks").plotly()
     names = [trace for trace in figure.data if trace.mode == "text"]
     assert {trace.legendgroup for trace in names} == {
         "exact_time_ring",
@@ -526,7 +526,7 @@ def test_a_cache_that_no_size_fills_is_not_drawn():
     point = {"a": [Point(1, 1.0), Point(1000, 2.0)]}
     level = race_page.levels_of((("L1d", 48 << 10), ("L3", 1 << 30)), [64.0, 96.0])
     drawn = race_page.Curves(point, frozenset("a"), "a", {}, level)
-    figure = race_page.race_figure(drawn, "n", "ticks")
+    figure = race_page.race_figure(drawn, "n", "ticks").plotly()
     assert [note.text for note in figure.layout.annotations] == ["L1d full<br>48 KiB"]
 
 

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from schedlab.report import figures
+from plotted import Plotted
+from schedlab.report import figures as drawn_figures
 from schedlab.report.figures import CPU_PARTS, Point
+
+figures = Plotted(drawn_figures)
 
 SERIES = {
     "linux_2_4": [Point(25, 4.0, 3.9, 4.1), Point(50, 9.0, 8.7, 9.3), Point(100, 21.0, 20, 22)],

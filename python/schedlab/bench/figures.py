@@ -1,5 +1,5 @@
 """Figures of measured runs: one benchmark at a glance, and many as ratios. As in `report.figures`,
-where curves over a number of tasks are, functions take numbers and return Plotly figures."""
+where curves over a number of tasks are, functions take numbers and return drawings."""
 
 import itertools
 import textwrap
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from html import escape
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
+from schedlab.report.drawing import Drawing
 from schedlab.report.figures import FAINT_INK, GRID, INK, Look, label, layout, ratio_ticks
 from schedlab.statistics.estimates import Ratio, Verdict
 from schedlab.statistics.samples import by_key, finites
@@ -52,7 +52,7 @@ class ForestRow:
 
 def oneway_figure(
     samples: Mapping[str, ArrayLike], looks: Mapping[str, Look], y_title: str
-) -> go.Figure:
+) -> Drawing:
     """All runs of each sample, a box with its quartiles and median, and comparison circles.
 
     Samples are finite values in one unit, in the order in which the runs were made, and stand so
@@ -62,7 +62,7 @@ def oneway_figure(
     """
     checked = finites(samples)
     circles = comparison_circles(checked)
-    figure = go.Figure()
+    figure = Drawing()
     for place, (name, sample) in enumerate(checked.items()):
         _draw_box(figure, place, name, sample)
         _draw_runs(figure, place, name, sample, looks[name])
@@ -73,7 +73,7 @@ def oneway_figure(
         lines = textwrap.wrap(name, NAME_CHARACTERS)[:NAME_LINES] or [""]
         names[name] = "<br>".join([*map(label, lines), f"n = {sample.size}"])
     nr_lines = max(text.count("<br>") for text in names.values())
-    figure.update_layout(layout("", y_title, 16))
+    figure.update_layout(**layout("", y_title, 16))
     bottom_px = ONEWAY_BOTTOM_PX + LINE_PX * (nr_lines - 1)
     figure.update_layout(height=ONEWAY_HEIGHT_PX, hovermode="closest", margin={"b": bottom_px})
     figure.update_yaxes(range=_y_range(checked, circles))
@@ -100,13 +100,13 @@ def oneway_figure(
     return figure
 
 
-def forest_figure(rows: Sequence[ForestRow], baseline: str) -> go.Figure:
+def forest_figure(rows: Sequence[ForestRow], baseline: str) -> Drawing:
     """Ratios with their intervals one below the other, on a log axis where half and double balance.
 
     A filled mark is a claim and points to its side; an open one says that no difference was shown.
     There is at least one row, those of a group are together; `baseline` names the line at 1.
     """
-    figure = go.Figure()
+    figure = Drawing()
     # Rows stand one apart, and groups two thirds of a row more.
     steps = (1.0 if a.group == b.group else 1.66 for a, b in itertools.pairwise(rows))
     places = list(itertools.accumulate(steps, initial=0.0))
@@ -122,7 +122,7 @@ def forest_figure(rows: Sequence[ForestRow], baseline: str) -> go.Figure:
             _draw_rows(figure, placed[verdict], *mark)
     _name_rows(figure, rows, places)
     lowest = places[-1] + 0.8
-    figure.update_layout(layout(f"time relative to {baseline} (×)", None, 16))
+    figure.update_layout(**layout(f"time relative to {baseline} (×)", None, 16))
     texts = max(len(row.text) for row in rows)
     figure.update_layout(
         height=FOREST_TOP_PX + FOREST_BOTTOM_PX + round(ROW_PX * (lowest + 0.8)),
@@ -137,7 +137,7 @@ def forest_figure(rows: Sequence[ForestRow], baseline: str) -> go.Figure:
     return figure
 
 
-def _draw_box(figure: go.Figure, place: int, name: str, sample: np.ndarray) -> None:
+def _draw_box(figure: Drawing, place: int, name: str, sample: np.ndarray) -> None:
     lower, median, upper = (float(q) for q in np.quantile(sample, [0.25, 0.5, 0.75]))
     left, right = place - BOX_HALF_WIDTH, place + BOX_HALF_WIDTH
     figure.add_shape(
@@ -151,7 +151,7 @@ def _draw_box(figure: go.Figure, place: int, name: str, sample: np.ndarray) -> N
     )  # fmt: skip
 
 
-def _draw_runs(figure: go.Figure, place: int, name: str, sample: np.ndarray, look: Look) -> None:
+def _draw_runs(figure: Drawing, place: int, name: str, sample: np.ndarray, look: Look) -> None:
     spread = np.linspace(-JITTER_HALF_WIDTH, JITTER_HALF_WIDTH, sample.size)
     figure.add_scatter(
         name=escape(name),
@@ -168,7 +168,7 @@ def _draw_runs(figure: go.Figure, place: int, name: str, sample: np.ndarray, loo
     )  # fmt: skip
 
 
-def _draw_circle(figure: go.Figure, name: str, circle: Circle, look: Look) -> None:
+def _draw_circle(figure: Drawing, name: str, circle: Circle, look: Look) -> None:
     angles = np.linspace(0, 2 * np.pi, CIRCLE_POINTS)
     text = f"mean {circle.centre:.4g}<extra>{escape(name)}</extra>"
     on_axis = {"xaxis": "x2", "hovertemplate": text}
@@ -193,7 +193,7 @@ def _y_range(samples: Mapping[str, np.ndarray], circles: Mapping[str, Circle]) -
 
 
 def _draw_rows(
-    figure: go.Figure, chosen: Sequence[tuple[ForestRow, float]], symbol: str, colour: str
+    figure: Drawing, chosen: Sequence[tuple[ForestRow, float]], symbol: str, colour: str
 ) -> None:
     rows = [row for row, _ in chosen]
     ratios = [row.ratio for row in rows]
@@ -214,7 +214,7 @@ def _draw_rows(
     )  # fmt: skip
 
 
-def _name_rows(figure: go.Figure, rows: Sequence[ForestRow], places: Sequence[float]) -> None:
+def _name_rows(figure: Drawing, rows: Sequence[ForestRow], places: Sequence[float]) -> None:
     several = len({row.name for row in rows}) > 1
     names = []
     for before, row in zip([None, *rows], rows, strict=False):

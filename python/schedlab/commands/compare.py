@@ -148,8 +148,8 @@ def _tell(
         table.print_study(answer)
         table.print_verdicts(answer.judged)
         table.print_interactivity(answer.study, answer.metrics)
-        table.print_knees(answer.study)
-        table.print_instructions(answer.study)
+        table.print_knees(answer)
+        table.print_instructions(answer)
     if report_path:
         from schedlab.experiment import page
 

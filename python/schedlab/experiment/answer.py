@@ -8,6 +8,7 @@ from schedlab.experiment.metrics import Metrics, metrics_of
 from schedlab.experiment.published import Beside, published_beside
 from schedlab.experiment.stored import title_of
 from schedlab.experiment.study import Study, rule_of, study_of
+from schedlab.experiment.switch_costs import Knee, SwitchCost, knees, switch_costs
 from schedlab.experiment.verdicts import Judged, judge
 from schedlab.store.runs import RunRecord
 
@@ -20,6 +21,8 @@ class Answer:
     command: str
     study: Study
     metrics: Metrics
+    switch_costs: Sequence[SwitchCost]
+    knees: Sequence[Knee]
     published: Mapping[str, Beside]
     judged: Sequence[Judged]
 
@@ -41,4 +44,5 @@ def answer_of(definition: Mapping, command: str, records: Sequence[RunRecord]) -
     `Experiment`, or what a store has of it. Who types `command` makes the same runs again."""
     study = study_of(records, rule_of(definition))
     published, judged = published_beside(definition, study), judge(definition, study)
-    return Answer(definition, command, study, metrics_of(study), published, judged)
+    costs = switch_costs(study), knees(study)
+    return Answer(definition, command, study, metrics_of(study), *costs, published, judged)

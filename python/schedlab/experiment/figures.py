@@ -9,49 +9,49 @@ from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-import plotly.graph_objects as go
 from markupsafe import Markup
 
-from schedlab.experiment.metrics import PERCENTILES, Delays, Metrics, OfPolicy, Requests
+from schedlab.experiment.metrics import PERCENTILES, Delays, OfPolicy, Requests
 from schedlab.experiment.study import Panel, ScenarioRuns, Study, centre_of
 from schedlab.experiment.switch_costs import SwitchCost
 from schedlab.experiment.timeline_figure import timeline_figure
 from schedlab.experiment.timelines import Timelines
 from schedlab.report import figures, forms, pages
+from schedlab.report.drawing import Drawing
 from schedlab.report.figures import Looks, Point, Series
 from schedlab.statistics.estimates import Estimate, Ratio
 from schedlab.statistics.samples import by_key
 
 if TYPE_CHECKING:
+    from schedlab.experiment.answer import Answer
     from schedlab.experiment.followed import Followed
 
 # A workload with more kinds of requests is told without a figure for each.
 REQUEST_GROUPS_MAX = 8
 SHARE_TITLES = ("nice value of the tasks", "error of share (percentage points)")
 
-Drawn = Iterator[tuple[Panel, go.Figure]]
+Drawn = Iterator[tuple[Panel, Drawing]]
 
 
 def figures_of(
-    study: Study,
-    metrics: Metrics,
+    answer: "Answer",
     looks: Looks,
     split_rows: Sequence[Mapping],
-    costs: Sequence[SwitchCost],
     timelines: Timelines | None,
     followed: "Followed | None",
 ) -> dict[str, list[tuple[Panel, Markup]] | dict | None]:
     """Every figure of the page by the name it has there: lists of panels with their figures.
 
     `looks` has one for every policy of the study; `split_rows` are the rows of the table of CPU
-    time, with `panel`, `policy` and `shares`, `costs` those of the table of what a switch costs.
+    time, with `panel`, `policy` and `shares`.
     """
+    study, metrics = answer.study, answer.metrics
     last = metrics.last
     drawn = {
         "curve_figures": makespan_figures(study, looks),
         "ratio_figures": _ratio_figures(study, looks),
         "split_figures": _split_figures(study, split_rows),
-        "cost_figures": _cost_figures(study, costs, looks),
+        "cost_figures": _cost_figures(study, answer.switch_costs, looks),
         "ecdf_figures": _ecdf_figures(last.latencies, looks, "wake-up latency", "wake-ups"),
         "latency_figures": _percentile_figures(last.latencies, looks),
         "latency_axis_figures": _delays_on_axis(
@@ -106,7 +106,7 @@ def figures_of(
     return scripts
 
 
-def followed_figures(followed: "Followed", looks: Looks) -> Iterator[go.Figure]:
+def followed_figures(followed: "Followed", looks: Looks) -> Iterator[Drawing]:
     """A figure for each number that was followed, with a line for each policy that has it."""
     unit, unit_ns = forms.time_unit(followed.until_ns)
     time = f"{'' if followed.is_measured else 'simulated '}time ({unit})"
@@ -213,7 +213,7 @@ def _response_figures(requests: Sequence[Requests], looks: Looks) -> Drawn:
 
 
 def _figures_of_rows(
-    rows: Sequence, points: Callable[[Any], list[Point]], draw: Callable[[Series], go.Figure]
+    rows: Sequence, points: Callable[[Any], list[Point]], draw: Callable[[Series], Drawing]
 ) -> Drawn:
     """A figure a panel, with the points of all rows of a policy."""
     for panel, of_panel in _by_panel(rows):
@@ -250,7 +250,7 @@ def _on_axis(
     study: Study,
     rows: Sequence[tuple[Panel, Any]],
     take: Callable[[Any], Estimate],
-    draw: Callable[[Series], go.Figure],
+    draw: Callable[[Series], Drawing],
 ) -> Drawn:
     """A figure a panel of what is taken of each row, against what was varied."""
     for of_panel in by_key((panel.name, (panel, row)) for panel, row in rows).values():

@@ -49,7 +49,6 @@ def render(
     """The page as one HTML text; see `write`."""
     study, published = answer.study, answer.published
     looks, split_rows = figures.looks_of(study.policies), list(_split_rows(study))
-    costs = switch_costs.switch_costs(study)
     equal = told_panels(study, answer.metrics)
     return pages.render(
         "report.html",
@@ -73,16 +72,16 @@ def render(
         verdicts=[contrast.verdict for contrast in study.contrasts],
         verdict_words=list(estimates.Verdict),
         is_exact=all(makespan.n > 1 and makespan.sd == 0 for makespan in study.makespans),
-        **figures_of(study, answer.metrics, looks, split_rows, costs, timelines, followed),
+        **figures_of(answer, looks, split_rows, timelines, followed),
         measured_on=measured_on([*study.completed, *study.incomplete]),
         split_rows=split_rows,
-        switch_costs=costs,
+        switch_costs=answer.switch_costs,
         cost_parts=[
             part
             for part in switch_costs.PARTS
-            if any(part in cost.parts and cost.parts[part].mean for cost in costs)
+            if any(part in of.parts and of.parts[part].mean for of in answer.switch_costs)
         ],
-        knees=list(switch_costs.knee_texts(study)),
+        knees=list(switch_costs.knee_texts(study, answer.knees)),
         what_was_run=_what_was_run(study),
         cpu_parts=figures.parts_of(row["shares"] or {} for row in split_rows),
         percentiles=PERCENTILES,

@@ -115,9 +115,9 @@ def knees(study: Study) -> list[Knee]:
     return found
 
 
-def knee_texts(study: Study) -> Iterator[str]:
-    """A sentence for each knee."""
-    for knee in knees(study):
+def knee_texts(study: Study, found: Sequence[Knee]) -> Iterator[str]:
+    """A sentence for each of a study's knees."""
+    for knee in found:
         where = f"{knee.panel.name}: " * (len(study.panels) > 1)
         yield f"{where}{knee.policy}: {knee.told(study.axis)}"
 

@@ -248,22 +248,21 @@ def _print_against(study: Study, what: str, texts: Sequence[tuple[OfPolicy, str]
     _print_by_policy(study.policies, _wide_table(study.policies, rows, study.axis), rows)
 
 
-def print_knees(study: Study) -> None:
+def print_knees(answer: Answer) -> None:
     """What a switch costs, and where it begins to cost more and why; nothing where it nowhere costs
     much more."""
-    if texts := list(switch_costs.knee_texts(study)):
-        costs = switch_costs.switch_costs(study)
-        rows = [(row, bounded(row.total, form=time_text)) for row in costs]
-        _print_against(study, "cost of a switch: time of scheduling over switches", rows)
+    if texts := list(switch_costs.knee_texts(answer.study, answer.knees)):
+        rows = [(row, bounded(row.total, form=time_text)) for row in answer.switch_costs]
+        _print_against(answer.study, "cost of a switch: time of scheduling over switches", rows)
         for text in texts:
             print_data(f"{text}\n")
 
 
-def print_instructions(study: Study) -> None:
+def print_instructions(answer: Answer) -> None:
     """What the policies' own instructions take of a switch, and how many they are; nothing where
     they take no time."""
-    rows = []
-    for row in switch_costs.switch_costs(study):
+    rows, study = [], answer.study
+    for row in answer.switch_costs:
         if row.executed:
             ns = bounded(row.parts[switch_costs.INSTRUCTIONS], form=time_text)
             rows.append((row, f"{ns} for {number_text(row.executed.mean)}"))
@@ -364,11 +363,10 @@ def answer_json(answer: Answer, records: Sequence[RunRecord], nr_reused: int) ->
             | {"total": asdict(row.total), "work": asdict(row.work)}
             | {"parts": {name: asdict(part) for name, part in row.parts.items()}}
             | ({"executed": asdict(row.executed)} if row.executed else {})
-            for row in switch_costs.switch_costs(study)
+            for row in answer.switch_costs
         ],
         "knees": [
-            asdict(replace(knee, panel=None)) | {"panel": knee.panel.name}
-            for knee in switch_costs.knees(study)
+            asdict(replace(knee, panel=None)) | {"panel": knee.panel.name} for knee in answer.knees
         ],
         "claims": [_claim_json(claim) for claim in answer.judged],
     }

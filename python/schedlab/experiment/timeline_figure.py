@@ -11,11 +11,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-import plotly.graph_objects as go
-from plotly.colors import hex_to_rgb
-from plotly.subplots import make_subplots
-
-from schedlab.report.figures import FAINT_INK, INK, Look, label, layout, legend_above
+from schedlab.report.drawing import Drawing
+from schedlab.report.figures import FAINT_INK, INK, Look, label, layout, legend_above, rgb_of
 from schedlab.report.forms import tick_text, time_unit
 from schedlab.statistics.samples import by_key
 
@@ -39,7 +36,7 @@ _CURVE_PX = 70
 _CPU_TICKS_MAX = 16
 
 
-def timeline_figure(timelines: Timelines, looks: Mapping[str, Look]) -> go.Figure:
+def timeline_figure(timelines: Timelines, looks: Mapping[str, Look]) -> Drawing:
     """Bars of stays on CPUs, coloured by the tasks' name; zoomable along time only. `looks` is as
     `report.figures.looks_of` gives it for the whole report."""
     runs = timelines.runs
@@ -49,13 +46,11 @@ def timeline_figure(timelines: Timelines, looks: Mapping[str, Look]) -> go.Figur
     for run in runs:
         rows.append(len(plots_px) + 1)
         plots_px += [row_px * run.nr_cpus] + [_CURVE_PX] * len(run.watched)
-    inside_px = sum(plots_px) + _HEAD_PX * len(plots_px)
-    figure = make_subplots(
-        rows=len(plots_px),
-        shared_xaxes=True,
-        row_heights=plots_px,
-        vertical_spacing=_HEAD_PX / inside_px if len(plots_px) > 1 else 0,
-    )
+    inside_px = sum(plots_px) + _HEAD_PX * (len(plots_px) - 1)
+    style = layout("", "", 16)
+    axis = style.pop("xaxis")
+    style.pop("yaxis")
+    figure = Drawing(style)
     groups = groups_of(runs)
     for place in sorted(set(groups.values())):
         # An entry of the legend, which no stay is drawn with: a trace without stays has none.
@@ -63,7 +58,7 @@ def timeline_figure(timelines: Timelines, looks: Mapping[str, Look]) -> go.Figur
         title = names[0] if len(names) == 1 else f"{OTHERS} ({len(names)} names)"
         figure.add_bar(
             name=label(title), legendgroup=str(place), x=[None], y=[None],
-            marker={"color": _FILLS[place], "line_width": 0}, row=1, col=1,
+            marker={"color": _FILLS[place], "line": {"width": 0}}, **_in(1),
         )  # fmt: skip
     for row, run in zip(rows, runs, strict=True):
         _draw_run(figure, run, row, groups, (unit, unit_ns))
@@ -73,38 +68,57 @@ def timeline_figure(timelines: Timelines, looks: Mapping[str, Look]) -> go.Figur
         for below, one in enumerate(run.watched, start=row + 1):
             _draw_curve(figure, below, one, (timelines.until_ns, unit_ns), look.ink)
             _head(figure, below, escape(f"{one['expression']} ({one['type']})"), FAINT_INK)
-    style = layout("", "", 16)
-    axis = style.pop("xaxis")
-    style.pop("yaxis")
     figure.update_layout(
-        style, barmode="overlay",
+        barmode="overlay",
         # With a gap and a colour that is not opaque, Plotly leaves bars as short as they are; else
         # each would be widened to a pixel, and what is drawn last would hide what it stands beside.
         bargap=0.1,
-        height=inside_px + _LEGEND_PX + _FOOT_PX,
+        height=inside_px + _HEAD_PX + _LEGEND_PX + _FOOT_PX,
         margin={"l": 70, "t": _LEGEND_PX + _HEAD_PX, "b": _FOOT_PX},
         plot_bgcolor=_IDLE, hovermode="closest", dragmode="zoom", showlegend=True,
         modebar={"bgcolor": "rgba(0,0,0,0)", "color": FAINT_INK, "activecolor": INK},
         legend={**legend_above(), "yref": "container", "y": 1, "yanchor": "top"},
     )  # fmt: skip
-    limits = [0, timelines.until_ns / unit_ns]
-    figure.update_xaxes(range=limits, showgrid=False, zeroline=False, tickfont=axis["tickfont"])
-    title = {**axis["title"], "text": f"simulated time ({unit})"}
-    return figure.update_xaxes(title=title, row=len(plots_px), col=1)
+    axis = {"tickfont": axis["tickfont"], "showgrid": False, "zeroline": False} | {
+        "range": [0, timelines.until_ns / unit_ns],
+        "title": {**axis["title"], "text": f"simulated time ({unit})"},
+    }
+    # Only the lowest axis says what it is of; the others show the same time.
+    lowest = _in(len(plots_px))["xaxis"]
+    tied = axis | {"matches": lowest, "showticklabels": False, "title": None}
+    top_px = inside_px
+    for row, plot_px in enumerate(plots_px, start=1):
+        ends = [max(top_px - plot_px, 0) / inside_px, top_px / inside_px]
+        time = axis if row == len(plots_px) else tied
+        _say(figure, "x", row, time | {"anchor": _in(row)["yaxis"]})
+        _say(figure, "y", row, {"domain": ends, "anchor": _in(row)["xaxis"]})
+        top_px -= plot_px + _HEAD_PX
+    return figure
 
 
-def _head(figure: go.Figure, row: int, text: str, ink: str) -> None:
+def _in(row: int) -> dict[str, str]:
+    """The axes that a row of the figure has, as a trace names them."""
+    number = "" if row == 1 else str(row)
+    return {"xaxis": f"x{number}", "yaxis": f"y{number}"}
+
+
+def _say(figure: Drawing, letter: str, row: int, axis: dict) -> None:
+    """Changes what is said of an axis of a row."""
+    figure.update_layout(**{f"{letter}axis{'' if row == 1 else row}": axis})
+
+
+def _head(figure: Drawing, row: int, text: str, ink: str) -> None:
     """What stands above a row of the figure."""
-    axis = "" if row == 1 else row
+    axes = _in(row)
     figure.add_annotation(
-        text=text, xref=f"x{axis} domain", yref=f"y{axis} domain",
+        text=text, xref=f"{axes['xaxis']} domain", yref=f"{axes['yaxis']} domain",
         x=0, y=1, xanchor="left", yanchor="bottom", showarrow=False,
         font={"size": 14, "color": ink},
     )  # fmt: skip
 
 
 def _draw_curve(
-    figure: go.Figure, row: int, one: Mapping, times: tuple[int, float], ink: str
+    figure: Drawing, row: int, one: Mapping, times: tuple[int, float], ink: str
 ) -> None:
     """A number that was followed: it keeps its value up to the next change, and to the end."""
     until_ns, unit_ns = times
@@ -113,9 +127,10 @@ def _draw_curve(
     figure.add_scatter(
         x=[at_ns / unit_ns for at_ns, _ in ends], y=[number for _, number in ends],
         mode="lines", line={"shape": "hv", "width": 1.5, "color": ink}, showlegend=False,
-        hovertemplate="%{y} from %{x:.6~g}<extra></extra>", row=row, col=1,
+        hovertemplate="%{y} from %{x:.6~g}<extra></extra>", **_in(row),
     )  # fmt: skip
-    figure.update_yaxes(fixedrange=True, showgrid=False, zeroline=False, nticks=3, row=row, col=1)
+    axis = {"fixedrange": True, "showgrid": False, "zeroline": False, "nticks": 3}
+    _say(figure, "y", row, axis)
 
 
 def groups_of(runs: Sequence[PlayedRun]) -> dict[str, int]:
@@ -129,7 +144,7 @@ def groups_of(runs: Sequence[PlayedRun]) -> dict[str, int]:
 
 
 def _draw_run(
-    figure: go.Figure, run: PlayedRun, row: int, groups: Mapping[str, int], unit: tuple[str, float]
+    figure: Drawing, run: PlayedRun, row: int, groups: Mapping[str, int], unit: tuple[str, float]
 ) -> None:
     """Two traces a colour: tasks of one name take turns between a fill and its tint."""
     # The first task of a name has the fill of the legend.
@@ -142,23 +157,25 @@ def _draw_run(
     unit_text, unit_ns = unit
     for (place, odd), stays in sorted(of_trace.items()):
         figure.add_bar(
-            legendgroup=str(place), showlegend=False, orientation="h", width=0.84, row=row, col=1,
+            legendgroup=str(place), showlegend=False, orientation="h", width=0.84, **_in(row),
             base=[start_ns / unit_ns for start_ns, _, _, _ in stays],
             x=[(end_ns - start_ns) / unit_ns for start_ns, end_ns, _, _ in stays],
             y=[cpu for _, _, cpu, _ in stays],
             customdata=[f"{escape(run.names[pid])}, pid {pid}" for _, _, _, pid in stays],
-            marker={"color": fill_of(place, bool(odd)), "line_width": 0},
+            marker={"color": fill_of(place, bool(odd)), "line": {"width": 0}},
             hovertemplate=f"%{{customdata}}<br>CPU %{{y}}, from %{{base:.6~g}} {unit_text}"
             f" for %{{x:.4~g}} {unit_text}<extra></extra>",
         )  # fmt: skip
     cpus = list(range(0, run.nr_cpus, math.ceil(run.nr_cpus / _CPU_TICKS_MAX)))
-    figure.update_yaxes(
-        range=[run.nr_cpus - 0.5, -0.5], tickvals=cpus, ticktext=[f"CPU {cpu}" for cpu in cpus],
-        ticklabelstandoff=6, fixedrange=True, showgrid=False, zeroline=False, row=row, col=1,
-    )  # fmt: skip
+    axis = {
+        "range": [run.nr_cpus - 0.5, -0.5],
+        "tickvals": cpus, "ticktext": [f"CPU {cpu}" for cpu in cpus],
+        "ticklabelstandoff": 6, "fixedrange": True, "showgrid": False, "zeroline": False,
+    }  # fmt: skip
+    _say(figure, "y", row, axis)
 
 
 def fill_of(place: int, tint: bool) -> str:
     """A colour of the palette, or the same a step nearer to white, for CSS; see `bargap`."""
-    parts = [round(part + _TINT * tint * (255 - part)) for part in hex_to_rgb(_FILLS[place])]
+    parts = [round(part + _TINT * tint * (255 - part)) for part in rgb_of(_FILLS[place])]
     return "rgba({},{},{},{})".format(*parts, _NEARLY_OPAQUE)

@@ -113,7 +113,7 @@ class Run:
         followed = self.result.get("watched") or ()
         run = PlayedRun(policy, nr_cpus, stays, self._names, self.result["makespan_ns"], followed)
         shown = Timelines("", "", max(stay[1] for stay in stays), True, [run], [])
-        return timeline_figure(shown, looks_of([policy]))
+        return timeline_figure(shown, looks_of([policy])).plotly()
 
     def __repr__(self) -> str:
         run = self.record
@@ -359,7 +359,7 @@ class Groups:
         from schedlab.bench.figures import oneway_figure
         from schedlab.report.figures import looks_of
 
-        return oneway_figure(self.samples, looks_of(list(self.samples)), title)
+        return oneway_figure(self.samples, looks_of(list(self.samples)), title).plotly()
 
     def __repr__(self) -> str:
         return f"<schedlab comparison of samples {', '.join(self.samples)}>"

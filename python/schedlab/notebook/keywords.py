@@ -17,6 +17,8 @@ from schedlab.store.runs import DEFAULT_PATH
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+    from schedlab.report.drawing import Drawing
+
 Asked = TypeVar("Asked", bound=Callable)
 Path_ = str | Path
 # Options of the command line, and those whose keyword here has another name.
@@ -120,10 +122,10 @@ def path_of(path: Path_, place: str = "store") -> Path:
         raise BadValue(place, path, why, "write the whole path, from / on") from error
 
 
-def chosen_figure(place: str, name: str | None, drawn: Mapping[str, "go.Figure"]) -> "go.Figure":
+def chosen_figure(place: str, name: str | None, drawn: Mapping[str, "Drawing"]) -> "go.Figure":
     """The figure of a name, or the first; `place` is the keyword that takes the name."""
     if not drawn:
         raise SchedlabError("there is nothing to draw: no run completed")
     if name is not None and name not in drawn:
         raise BadValue(place, name, "has no figure", f"give one of {'; '.join(map(repr, drawn))}")
-    return drawn[name or next(iter(drawn))]
+    return drawn[name or next(iter(drawn))].plotly()

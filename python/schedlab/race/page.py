@@ -11,7 +11,6 @@ from html import escape
 from pathlib import Path
 
 import numpy as np
-import plotly.graph_objects as go
 
 from schedlab.race import answers, april_2007, forms
 from schedlab.race.answers import GAVL, OURS, RED_BLACK, TIME_RING, Standing
@@ -19,6 +18,7 @@ from schedlab.race.april_2007 import NAMES_2007, Race2007
 from schedlab.race.plan import TIMED_ALONE, Heat, Machine
 from schedlab.race.plugins import SOURCE_PREFIX
 from schedlab.report import figures, pages
+from schedlab.report.drawing import Drawing
 from schedlab.report.figures import Looks, Point, Series
 from schedlab.report.forms import size_text
 
@@ -88,7 +88,7 @@ class Curves:
     levels: Sequence[Level]
 
 
-def figure_of(standings: Sequence[Standing], machine: Machine, then: Race2007) -> go.Figure | None:
+def figure_of(standings: Sequence[Standing], machine: Machine, then: Race2007) -> Drawing | None:
     """Time over size, of heats that differ only in size; None if nobody has a time."""
     curves, first = curves_of(standings, machine, then), standings[0].heat
     if curves is None:
@@ -139,14 +139,13 @@ def levels_of(caches: Sequence[tuple[str, int]], bytes_per_item: Sequence[float]
     return [Level(name, size, size / largest, size / smallest) for name, size in caches]
 
 
-def race_figure(curves: Curves, x_title: str, y_title: str) -> go.Figure:
+def race_figure(curves: Curves, x_title: str, y_title: str) -> Drawing:
     """Time over size on log axes, of at least one point; titles have units."""
-    figure = go.Figure()
+    figure = Drawing(figures.layout(x_title, y_title, figures.label_margin(curves.shown)))
     # All points fit, also those that are drawn later.
     series = {**curves.today, **curves.then}
     xs = [point.x for points in series.values() for point in points]
     ys = figures.bounds_of(series)
-    figure.update_layout(figures.layout(x_title, y_title, figures.label_margin(curves.shown)))
     figure.update_xaxes(showgrid=False, **_log_axis(xs, 0.03))
     figure.update_yaxes(**_log_axis(ys, 0.05))
     # Who is drawn at once chooses a colour before the others.
@@ -175,7 +174,7 @@ def _log_axis(values: Sequence[float], pad: float) -> dict:
     return {"type": "log", "range": [low, high], "tickvals": ticks, "ticktext": texts}
 
 
-def _draw_curves(figure: go.Figure, curves: Curves, looks: Looks) -> None:
+def _draw_curves(figure: Drawing, curves: Curves, looks: Looks) -> None:
     """Today's with the intervals of their points; those of 2007 in grey, for who asks for them."""
     for name, points in curves.today.items():
         look, width = looks[name], OURS_WIDTH_PX if name == curves.emphasized else WIDTH_PX
@@ -206,9 +205,9 @@ def _curve(name: str, points: Sequence[Point], after: str) -> dict:
     }  # fmt: skip
 
 
-def _draw_names(figure: go.Figure, curves: Curves, looks: Looks) -> None:
+def _draw_names(figure: Drawing, curves: Curves, looks: Looks) -> None:
     """Each name at the end of its curve, in a trace of its own that comes and goes with it."""
-    (_, right), (low, high) = figure.layout.xaxis.range, figure.layout.yaxis.range
+    (_, right), (low, high) = (figure.layout[axis]["range"] for axis in ("xaxis", "yaxis"))
     ends = {
         name: (math.log10(points[-1].centre) - low) / (high - low)
         for name, points in curves.today.items()
@@ -226,9 +225,9 @@ def _draw_names(figure: go.Figure, curves: Curves, looks: Looks) -> None:
         )  # fmt: skip
 
 
-def _draw_level(figure: go.Figure, level: Level) -> None:
+def _draw_level(figure: Drawing, level: Level) -> None:
     """Where a cache is full: a line for the leanest structure, a band up to it from the largest."""
-    x_range = figure.layout.xaxis.range
+    x_range = figure.layout["xaxis"]["range"]
     low, high = (float(np.clip(math.log10(n), *x_range)) for n in (level.n_low, level.n_high))
     if low >= x_range[1]:
         return

@@ -1,4 +1,4 @@
-"""Figures of estimates, delays and shares, one panel a machine: numbers in, a Plotly figure out.
+"""Figures of estimates, delays and shares, one panel a machine: numbers in, a drawing out.
 
 A policy keeps its colour, dash and marker in every figure of a report, and is named at the end of
 its own line, or in a legend where lines end at one height, so that figures can be read in grey.
@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from html import escape
 
 import numpy as np
-import plotly.graph_objects as go
-from plotly.colors import hex_to_rgb
 
+from schedlab.report.drawing import Drawing
 from schedlab.report.forms import tick_text
 
 FONT_FAMILY = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
@@ -117,7 +116,7 @@ def curve_figure(
     y_title: str,
     y_max: float | None = None,
     top_min: float = 0.0,
-) -> go.Figure:
+) -> Drawing:
     """A curve a policy with its interval as a band, on axes that start at zero; that of y reaches
     to `top_min` at least."""
     top = 1.06 * max(y_max or max(bounds_of(series)), top_min)
@@ -128,22 +127,23 @@ def curve_figure(
 
 def dot_figure(
     points: Mapping[str, Point], looks: Looks, y_title: str, y_max: float | None = None
-) -> go.Figure:
+) -> Drawing:
     """One dot a policy with its interval as a whisker, where nothing was varied.
 
     The x of a point is not looked at: each policy has its own place.
     """
     series = {name: [replace(point, x=name)] for name, point in points.items()}
     figure = _lines(series, looks, "", y_title)
-    figure.update_layout(margin_r=16)
-    figure.update_traces(marker_size=12)
+    figure.update_layout(margin={"r": 16})
+    for trace in figure.data:
+        trace["marker"]["size"] = 12
     figure.update_xaxes(tickvals=list(map(escape, points)), ticktext=list(map(label, points)))
     return figure.update_yaxes(range=[0, 1.06 * (y_max or max(bounds_of(series)))])
 
 
 def ratio_figure(
     series: Series, looks: Looks, x_title: str, baseline: str, limits: tuple[float, float]
-) -> go.Figure:
+) -> Drawing:
     """Each policy's time over that of `baseline`, on a log axis where half and double balance.
 
     Series are ratios without `baseline` itself, which is the line at 1 and has a look. `limits` are
@@ -155,12 +155,12 @@ def ratio_figure(
     figure = _lines(series, looks, x_title, f"time relative to {escape(baseline)} (×)")
     figure.add_hline(y=1, line={"color": looks[baseline].colour, "width": 2}, layer="below")
     named = {baseline: [Point("", 1.0)], **series}
-    figure.update_layout(margin_r=label_margin(named))
+    figure.update_layout(margin={"r": label_margin(named)})
     _scale_y_log(figure, named, looks, (low, high), {r: f"{r:g}×" for r in ratio_ticks(low, high)})
     return figure
 
 
-def delay_figure(series: Series, looks: Looks, x_title: str, y_title: str) -> go.Figure:
+def delay_figure(series: Series, looks: Looks, x_title: str, y_title: str) -> Drawing:
     """Delays in nanoseconds, on a log axis; a zero is drawn at 1 ns.
 
     `y_title` says what is delayed; the units stand at the ticks.
@@ -173,7 +173,7 @@ def delay_figure(series: Series, looks: Looks, x_title: str, y_title: str) -> go
     return figure
 
 
-def ecdf_figure(curves: Mapping[str, Curve], looks: Looks, x_title: str, y_title: str) -> go.Figure:
+def ecdf_figure(curves: Mapping[str, Curve], looks: Looks, x_title: str, y_title: str) -> Drawing:
     """A distribution function a policy, on a log axis of time; a delay of 0 is drawn at 1 ns.
 
     `x_title` says what is delayed, without a unit, which stands at the ticks; `y_title` of what
@@ -217,7 +217,7 @@ def step_figure(
     x_title: str,
     y_title: str,
     x_max: float,
-) -> go.Figure:
+) -> Drawing:
     """A number of each policy over time, which keeps its value up to the next point, and from the
     last one on to its policy's end; None is a gap. Points are x and value, in order of x."""
     figure = _with_legend(x_title, y_title)
@@ -236,7 +236,7 @@ def step_figure(
 
 def grouped_figure(
     series: Series, looks: Looks, x_title: str, y_title: str, about_zero: bool = False
-) -> go.Figure:
+) -> Drawing:
     """A dot a policy side by side at every place of the x axis, intervals as whiskers.
 
     x of a point is the word that names the place; a policy may lack some, and no line joins them.
@@ -271,7 +271,7 @@ def parts_of(splits: Iterable[Mapping]) -> list[str]:
     return [part for part in CPU_PARTS if part in told]
 
 
-def cpu_split_figure(shares: Mapping[str, Mapping[str, float]]) -> go.Figure:
+def cpu_split_figure(shares: Mapping[str, Mapping[str, float]]) -> Drawing:
     """Where the CPUs' time went: one bar a policy, its parts adding up to 100 %.
 
     `shares` are fractions of elapsed time x CPUs, in [0, 1], by policy and part of `CPU_PARTS`;
@@ -283,7 +283,7 @@ def cpu_split_figure(shares: Mapping[str, Mapping[str, float]]) -> go.Figure:
         "barmode": "stack", "bargap": 0.34, "showlegend": True, "legend": legend_above(),
         "height": 112 + 40 * len(names), "margin": {**style["margin"], "t": 34, "l": 12},
     }  # fmt: skip
-    figure = _laid_out(style)
+    figure = Drawing(style)
     for part in parts_of(shares.values()):
         colour, pattern = _PART_FILL[part]
         values = [100 * shares[name].get(part, 0) for name in names]
@@ -347,16 +347,10 @@ def legend_above() -> dict:
     }  # fmt: skip
 
 
-def _laid_out(style: dict) -> go.Figure:
-    """A figure without traces whose layout is that; `update_layout` of one that is there takes
-    seven times as long. Without a template Plotly adds its own."""
-    return go.Figure(layout=style).update_layout(template=None)
-
-
-def _with_legend(x_title: str, y_title: str) -> go.Figure:
+def _with_legend(x_title: str, y_title: str) -> Drawing:
     style = layout(x_title, y_title, 24)
     style |= {"showlegend": True, "legend": legend_above(), "hovermode": "closest"}
-    return _laid_out(style | {"margin": {**style["margin"], "t": 34}})
+    return Drawing(style | {"margin": {**style["margin"], "t": 34}})
 
 
 def marker(look: Look, size: float) -> dict:
@@ -365,9 +359,9 @@ def marker(look: Look, size: float) -> dict:
     return {"color": look.colour, "symbol": look.symbol, "size": size, "line": line}
 
 
-def _lines(series: Series, looks: Looks, x_title: str, y_title: str) -> go.Figure:
+def _lines(series: Series, looks: Looks, x_title: str, y_title: str) -> Drawing:
     """Bands first, so that no band lies over a line; words on x get whiskers instead of bands."""
-    figure = _laid_out(layout(x_title, y_title, label_margin(series)))
+    figure = Drawing(layout(x_title, y_title, label_margin(series)))
     xs = [point.x for points in series.values() for point in points]
     categories = any(isinstance(x, str) for x in xs)
     low, high = (0, 0) if categories else (min(xs), max(xs))
@@ -402,15 +396,20 @@ def _lines(series: Series, looks: Looks, x_title: str, y_title: str) -> go.Figur
     return figure
 
 
-def _draw_band(figure: go.Figure, points: Sequence[Point], look: Look) -> None:
+def _draw_band(figure: Drawing, points: Sequence[Point], look: Look) -> None:
     known = [point for point in points if point.low is not None]
     if len(known) > 1:
         figure.add_scatter(
             x=[point.x for point in (*known, *reversed(known))],
             y=[*(point.high for point in known), *(point.low for point in reversed(known))],
             mode="none", fill="toself", hoverinfo="skip",
-            fillcolor="rgba({},{},{},0.18)".format(*hex_to_rgb(look.colour)),
+            fillcolor="rgba({},{},{},0.18)".format(*rgb_of(look.colour)),
         )  # fmt: skip
+
+
+def rgb_of(colour: str) -> tuple[int, ...]:
+    """Red, green and blue, 0 to 255, of a colour written #rrggbb."""
+    return tuple(bytes.fromhex(colour.removeprefix("#")))
 
 
 def whiskers(points: Sequence[Point], look: Look) -> dict:
@@ -424,7 +423,7 @@ def whiskers(points: Sequence[Point], look: Look) -> dict:
 
 
 def _label_ends(
-    figure: go.Figure, series: Series, looks: Looks, height_of: Callable[[float], float]
+    figure: Drawing, series: Series, looks: Looks, height_of: Callable[[float], float]
 ) -> None:
     """Name each line at its right end; names that would overlap are moved apart, order kept."""
     ends = sorted((float(height_of(points[-1].centre)), name) for name, points in series.items())
@@ -479,7 +478,7 @@ def layout(x_title: str, y_title: str | None, right_px: int) -> dict:
 
 
 def _scale_y_log(
-    figure: go.Figure,
+    figure: Drawing,
     series: Series,
     looks: Looks,
     limits: tuple[float, float],

@@ -6,16 +6,14 @@ or opened without a network shows what it showed its author.
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from schedlab import whole_file
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
+from schedlab.report.drawing import Drawing
 
 
 def render(template: str, forms: Sequence[Callable], **values: Any) -> str:
@@ -41,6 +39,6 @@ def write(path: str | os.PathLike[str], html: str, hint: str) -> None:
         whole_file.write(path, html)
 
 
-def script(figure: "Figure") -> Markup:
+def script(figure: Drawing) -> Markup:
     """A figure as JSON for a script element, which no text in it can end."""
     return Markup(figure.to_json().replace("<", "\\u003c"))

@@ -8,8 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-import plotly.graph_objects as go
-
+from schedlab.report.drawing import Drawing
 from schedlab.report.figures import FAINT_INK, layout, looks_of, ratio_ticks
 from schedlab.tuning.answer import STOPPED, Trial, Tuned, value_text
 
@@ -19,7 +18,7 @@ BAR_PX = 26
 MARK_PX = 8
 
 
-def search_figure(tuned: Tuned, at: int) -> go.Figure:
+def search_figure(tuned: Tuned, at: int) -> Drawing:
     """Every trial's cost by an objective, in order, and the best so far as a line."""
     told = [trial for trial in tuned.searched.trials if trial.values]
     figure = _scatter(told, [one.number for one in told], _costs(told, at), "trial", tuned, at)
@@ -36,7 +35,7 @@ def search_figure(tuned: Tuned, at: int) -> go.Figure:
     return figure
 
 
-def tunable_figure(tuned: Tuned, name: str, at: int) -> go.Figure:
+def tunable_figure(tuned: Tuned, name: str, at: int) -> Drawing:
     """The cost of every trial over the value that a tunable had in it; a line where it is now."""
     told = [trial for trial in tuned.searched.trials if trial.values]
     values = [trial.settings[name] for trial in told]
@@ -52,12 +51,12 @@ def tunable_figure(tuned: Tuned, name: str, at: int) -> go.Figure:
     return figure
 
 
-def importance_figure(importance: Mapping[str, float]) -> go.Figure:
+def importance_figure(importance: Mapping[str, float]) -> Drawing:
     """How much each tunable decides whether a trial is among the best: a bar each, 1 in all."""
     names = sorted(importance, key=importance.get)
     style = layout("importance (share of all)", None, 24)
     style |= {"height": 70 + BAR_PX * len(names), "margin": {**style["margin"], "l": NAMES_PX}}
-    figure = go.Figure(layout=style).update_layout(template=None)
+    figure = Drawing(style)
     look = looks_of(["tunable"])["tunable"]
     figure.add_bar(
         orientation="h", y=list(map(escape, names)), x=[importance[of] for of in names],
@@ -66,12 +65,13 @@ def importance_figure(importance: Mapping[str, float]) -> go.Figure:
     return figure.update_xaxes(rangemode="tozero")
 
 
-def front_figure(tuned: Tuned) -> go.Figure:
+def front_figure(tuned: Tuned) -> Drawing:
     """The first two objectives against each other; trials of the front are joined."""
     told = [trial for trial in tuned.searched.trials if trial.values]
     figure = _scatter(told, _costs(told, 0), _costs(told, 1), "", tuned, 1)
     first = tuned.tuning.objectives[0].text
-    figure.update_xaxes(title_text=escape(f"{first}, cost over that as it is (×)"), type="log")
+    title = escape(f"{first}, cost over that as it is (×)")
+    figure.update_xaxes(title={"text": title}, type="log")
     _ticked(figure.update_xaxes, _costs(told, 0))
     front = tuned.searched.front
     figure.add_scatter(
@@ -88,11 +88,11 @@ def _costs(trials: Sequence[Trial], at: int) -> list[float]:
 def _scatter(
     trials: Sequence[Trial], xs: Sequence[float], ys: Sequence[float], x_title: str,
     tuned: Tuned, at: int,
-) -> go.Figure:  # fmt: skip
+) -> Drawing:  # fmt: skip
     """A mark a trial, on a logarithmic axis of costs."""
     objective = tuned.tuning.objectives[at].text
     style = layout(x_title, escape(f"{objective}, cost over that as it is (×)"), 24)
-    figure = go.Figure(layout=style | {"hovermode": "closest"}).update_layout(template=None)
+    figure = Drawing(style | {"hovermode": "closest"})
     look = looks_of(["trial"])["trial"]
     figure.add_hline(y=1, line={"color": FAINT_INK, "width": 1.4}, layer="below")
     figure.add_scatter(
