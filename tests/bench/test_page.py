@@ -15,6 +15,7 @@ import sqlite3
 
 import numpy as np
 import pandas
+import plotly.graph_objects as go
 import pytest
 from click.testing import CliRunner
 from made_measurements import SEED, MadeStore, around
@@ -76,7 +77,10 @@ def page(page_path):
 def figures(page):
     """Plotly's figures of a page by their place, as a browser parses them."""
     pattern = r'<script type="application/json" data-figure="([^"]+)">(.*?)</script>'
-    return {name: json.loads(text) for name, text in re.findall(pattern, page, re.DOTALL)}
+    found = {name: json.loads(text) for name, text in re.findall(pattern, page, re.DOTALL)}
+    for figure in found.values():
+        go.Figure(figure)  # refuses what Plotly does not know
+    return found
 
 
 def rows_of(page, table):

@@ -201,7 +201,7 @@ def full_page(full_path):
 def test_plotly_knows_all_that_the_figures_say(full_path):
     html = full_path.read_text(encoding="utf-8")
     figures = dict(re.findall(r'data-figure="([^"]+)">(.*?)</script>', html, re.S))
-    assert {name.rpartition("-")[0] for name in figures} >= {"curve", "ratio", "split", "ecdf"}
+    assert {name.rpartition("-")[0] for name in figures} >= {"curve", "ratio", "split", "latency"}
     for figure in figures.values():
         go.Figure(json.loads(figure))
     with pytest.raises(ValueError, match="colour"):

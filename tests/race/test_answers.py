@@ -11,6 +11,7 @@ import statistics
 from collections import Counter
 from pathlib import Path
 
+import plotly.graph_objects as go
 import pytest
 from made_heats import MACHINE, heat, rounds, row
 from schedlab.errors import BadValue, SchedlabError
@@ -542,6 +543,7 @@ def test_the_page_shows_lost_rows_and_cannot_be_broken_by_a_name():
     assert ">15.00 exact_time_ring<" in html
     figures = re.findall(r'data-figure="[^"]+">(.*?)</script>', html)
     [figure] = map(json.loads, figures)
+    go.Figure(figure)
     assert wicked.replace("<", "&lt;").replace(">", "&gt;").replace("'", "&#x27;") in {
         trace.get("name") for trace in figure["data"]
     }

@@ -12,6 +12,7 @@ import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import plotly.graph_objects as go
 import pytest
 from made_searches import costs, options
 from running import begin, wait_for
@@ -278,7 +279,7 @@ def test_shorter_turns_are_found_judged_and_written_as_a_set(folder, command):
     assert "<strong>better on" in page
     figures = re.findall(r'data-figure="([^"]+)">(.*?)</script>', page)
     assert [name for name, _ in figures] == ["search-figure-1", "tunable-1-1"]
-    assert all(json.loads(drawn)["data"] for _, drawn in figures)
+    assert all(go.Figure(json.loads(drawn)).data for _, drawn in figures)
 
     again = told(command, *words)
     assert again["runs_made"] == 0 and again["verdict"] == "better"
