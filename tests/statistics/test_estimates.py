@@ -12,6 +12,7 @@ from schedlab.errors import BadValue
 from schedlab.statistics.estimates import (
     QUANTILE_LEVELS,
     Ratio,
+    Student,
     Verdict,
     compare_pairs,
     estimate,
@@ -340,6 +341,21 @@ def test_the_interval_of_the_exponent_is_that_of_the_regression():
     assert (found.low, found.high) == pytest.approx(
         (coefficients[1] - half_width, coefficients[1] + half_width)
     )
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 3), (3, 40), (30, 5)])
+@pytest.mark.parametrize("confidence", [0.9, 0.999])
+def test_students_t_is_that_of_scipy(n, m, confidence):
+    rng = np.random.default_rng(n)
+    a, b = rng.normal(0.0, 1.0, n), rng.normal(0.3, 2.0, m)
+    pairs = [
+        (Student.of_two(a, b), stats.ttest_ind(a, b, equal_var=False)),
+        (Student.of(a), stats.ttest_1samp(a, 0.0)),
+    ]
+    for found, expected in pairs:
+        assert found.degrees == pytest.approx(expected.df)
+        assert found.p_value == pytest.approx(expected.pvalue, abs=1e-12)
+        assert found.interval(confidence) == pytest.approx(expected.confidence_interval(confidence))
 
 
 def test_two_points_give_an_exponent_without_an_interval():

@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [policies, out] = &folders[..] else { return Err("usage: shipped POLICIES OUT".into()) };
     let include = [policies.join("include")];
     let objects = Objects { cache: out.join("cache"), ..Objects::default() };
-    let compiler = Compiler::find(None)?;
+    let compiler = Compiler::find(None, None)?;
     fs::create_dir_all(out)?;
     let mut sources: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(policies)? {

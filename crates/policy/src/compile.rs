@@ -3,16 +3,14 @@
 //! Objects are kept in a folder under a name that holds the digest of all that went into
 //! them, and appear there whole or not at all: many processes may share the folder.
 
-use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
-use child::{Ended, Unended};
+use child::Ended;
 use sha2::{Digest, Sha256};
 
+use crate::compiler::{Compiler, refusal};
 use crate::error::io_error;
 use crate::loader::{self, Loader, Sources};
 use crate::texts::{Texts, hex};
@@ -23,14 +21,8 @@ const BUILT_SUFFIX: &str = ".bpf.o";
 /// How options of a compiler begin that name headers, which come before those that are here.
 const HEADER_OPTIONS: [&str; 2] = [" -I", " -i"];
 
-/// The oldest clang that is taken unasked, as that is what the shipped policies were tried with,
-/// and the end of those that are looked for by their numbers.
-const CLANG_OLDEST: u32 = 19;
-const CLANG_END: u32 = 40;
 /// How a clang is told to translate for BPF.
 const TARGET: [&str; 2] = ["-target", "bpf"];
-/// How the compiler in the wheel `ziglang` is, which needs no installing by root.
-const ZIG_OPTIONS: [&str; 3] = ["cc", "-target", "bpfel-freestanding-none"];
 
 /// How every policy is translated. `-mcpu=v3` is what every kernel with sched_ext takes. Overflow
 /// and aliasing are as in the kernel. Where memory ends clang takes itself for broken, and would
@@ -208,91 +200,13 @@ pub fn compile(
     cache_dir: &Path,
 ) -> Result<Policy, PolicyError> {
     let objects = Objects { cache: cache_dir.to_owned(), ..Objects::default() };
-    compile_while(source, include_dirs, &objects, || Compiler::find(None), &mut || true)
-}
-
-/// A clang, under whatever name.
-#[derive(Clone, Debug)]
-pub struct Compiler(child::Compiler);
-
-impl Compiler {
-    /// The compiler that `$CLANG` names, options included; if it names none, the oldest clang on
-    /// `PATH` that is new enough; else `zig`, the program of the wheel `ziglang`.
-    ///
-    /// # Errors
-    ///
-    /// [`PolicyError`] if there is none, or one that might be it cannot be run.
-    pub fn find(zig: Option<&Path>) -> Result<Self, PolicyError> {
-        let named = std::env::var("CLANG").unwrap_or_default();
-        if !named.trim().is_empty() {
-            return Ok(Compiler::new(&named));
-        }
-        let numbered = (CLANG_OLDEST..CLANG_END).map(|number| format!("clang-{number}"));
-        for name in numbered.chain(["clang".to_owned()]) {
-            let one = Compiler::new(&name);
-            match one.version(&mut || true) {
-                Ok(says) if major(&says).is_some_and(|major| major >= CLANG_OLDEST) => {
-                    return Ok(one);
-                }
-                Ok(_)
-                | Err(PolicyError::CompilerMissing { .. } | PolicyError::NoVersion { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        let zig = zig.ok_or(PolicyError::NoCompiler { oldest: CLANG_OLDEST })?;
-        let mut program = vec![zig.as_os_str().to_owned()];
-        program.extend(ZIG_OPTIONS.map(OsString::from));
-        Ok(Compiler(child::Compiler::of_words(program)))
-    }
-
-    /// The compiler `command`: a program and, after spaces, options for every call. It translates
-    /// for BPF unless they say for what.
-    pub fn new(command: &str) -> Self {
-        Compiler(child::Compiler::new(command))
-    }
-
-    /// The same one, ended if it takes longer with a source.
-    pub fn within(mut self, time_max: Duration) -> Self {
-        self.0.time_max = time_max;
-        self
-    }
-
-    /// What it is run as, and the first line of what it says about itself: name, distribution,
-    /// version.
-    ///
-    /// # Errors
-    ///
-    /// [`PolicyError`] if it does not answer.
-    pub fn describe(&self) -> Result<(String, String), PolicyError> {
-        Ok((self.0.command(), self.version(&mut || true)?))
-    }
-
-    /// The version as it is told; asked once a process, for each `PATH`.
-    fn version(&self, goes_on: &mut dyn FnMut() -> bool) -> Result<String, PolicyError> {
-        static TOLD: Mutex<BTreeMap<(String, OsString), String>> = Mutex::new(BTreeMap::new());
-        let program = &self.0;
-        let asked = (program.command(), std::env::var_os("PATH").unwrap_or_default());
-        let told = || TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(version) = told().get(&asked) {
-            return Ok(version.clone());
-        }
-        let ended = program.run(["--version"], goes_on);
-        let ended = ended.map_err(|why| refusal(program, Path::new("--version"), why))?;
-        let text = String::from_utf8_lossy(&ended.stdout);
-        let version = text.lines().next().unwrap_or_default().to_owned();
-        if !ended.status.success() || version.is_empty() {
-            let (command, output) = (program.command(), program.complaint(&ended));
-            return Err(PolicyError::NoVersion { command, output });
-        }
-        told().insert(asked, version.clone());
-        Ok(version)
-    }
-}
-
-/// The number after "version" in what a clang says.
-fn major(says: &str) -> Option<u32> {
-    let (_, after) = says.split_once("version ")?;
-    after.split('.').next()?.parse().ok()
+    compile_while(
+        source,
+        include_dirs,
+        &objects,
+        || Compiler::find(None, Some(cache_dir)),
+        &mut || true,
+    )
 }
 
 /// One translation of one source.
@@ -312,7 +226,7 @@ impl Build<'_> {
     /// Digest of all that decides the object. Where the files lie is left out.
     fn digest(&mut self, texts: &Texts) -> Result<String, PolicyError> {
         let version = self.compiler.version(self.goes_on)?;
-        let command = [&[self.compiler.0.command()], self.options].concat().join(" ");
+        let command = [&[self.compiler.program().command()], self.options].concat().join(" ");
         let text = texts.digest(&FLAGS);
         // What is not ours to find, such as the compiler's own headers, shows here only.
         let is_whole = texts.is_whole && !HEADER_OPTIONS.iter().any(|one| command.contains(one));
@@ -338,7 +252,7 @@ impl Build<'_> {
         let folder = self.source_path.parent().unwrap_or(Path::new("/"));
         let absolute =
             |path: &Path| std::path::absolute(path).map_err(|cause| io_error("find", path, cause));
-        let program = &self.compiler.0;
+        let program = self.compiler.program();
         let has_target = program.command().contains(TARGET[0]);
         let target = TARGET.iter().filter(|_| !has_target);
         let options = target.chain(&FLAGS).chain(mode).copied();
@@ -377,21 +291,6 @@ fn mapped(folder: &Path, name: &str) -> OsString {
     option.push(folder);
     option.push(format!("/={name}"));
     option
-}
-
-fn refusal(program: &child::Compiler, source: &Path, why: Unended) -> PolicyError {
-    match why {
-        why if child::Compiler::is_missing(&why) => {
-            PolicyError::CompilerMissing { command: program.program() }
-        }
-        Unended::Io(cause) => io_error("run", Path::new(&program.program()), cause),
-        Unended::Stopped => PolicyError::Interrupted { path: source.to_owned() },
-        why => PolicyError::CompilerEnded {
-            path: source.to_owned(),
-            compiler: program.command(),
-            why: child::Compiler::excuse(&why),
-        },
-    }
 }
 
 /// What a policy is called whose file this is.

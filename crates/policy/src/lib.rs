@@ -8,6 +8,7 @@
 
 mod built;
 mod compile;
+mod compiler;
 mod error;
 pub mod inside;
 mod load;
@@ -24,7 +25,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use built::LoaderArray;
-pub use compile::{Compiler, Objects, compile, compile_while, shipped_name};
+pub use compile::{Objects, compile, compile_while, shipped_name};
+pub use compiler::Compiler;
 pub use error::PolicyError;
 pub use load::Loaded;
 pub use loader::{Call, Entry, Loader, Made, Piece, Plan, Processor, Topology, Write, plan_behind};

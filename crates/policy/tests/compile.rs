@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -141,7 +142,7 @@ fn source_header_and_compiler_options_all_have_it_built_anew() {
 
     let source = workshop.path().join("counting.bpf.c");
     fs::write(&source, COUNTING).unwrap();
-    let (command, _) = Compiler::find(None).unwrap().describe().unwrap();
+    let (command, _) = Compiler::find(None, None).unwrap().describe().unwrap();
     let other = Workshop::with(Compiler::new(&format!("{command} -O1")));
     let other = other.take(&source, &include, &workshop.objects()).unwrap();
     assert_ne!(original, other.object_path);
@@ -152,9 +153,37 @@ fn source_header_and_compiler_options_all_have_it_built_anew() {
 }
 
 #[test]
+fn a_compiler_whose_file_stays_is_asked_once_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let found = Compiler::find(None, Some(folder.path())).unwrap();
+    let (command, says) = found.describe().unwrap();
+    let notes = || fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    // This process may know already what that command says.
+    let other = |options: &str| {
+        let one = Compiler::new(&format!("{command} {options}")).with_notes(folder.path());
+        one.describe().unwrap().1
+    };
+    assert_eq!(other("-O1"), says);
+    let [note] = &notes().collect::<Vec<_>>()[..] else { panic!("{:?}", notes()) };
+    assert_eq!(fs::read_to_string(note).unwrap(), says);
+    fs::write(note, "clang version 99").unwrap();
+    assert_eq!(other("-O2"), "clang version 99");
+    // A file that was cut short says nothing.
+    fs::write(note, "").unwrap();
+    assert_eq!(other("-O3"), says);
+
+    let script = folder.path().join("clang");
+    fs::write(&script, format!("#!/bin/sh\nexec {command} \"$@\"\n")).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let asked = Compiler::new(&script.display().to_string()).with_notes(folder.path());
+    assert_eq!(asked.describe().unwrap().1, says);
+    assert_eq!(notes().count(), 2, "what a script runs may change");
+}
+
+#[test]
 fn a_header_that_only_the_compiler_finds_has_it_built_anew_when_it_changes() {
     let workshop = Workshop::new();
-    let (command, _) = Compiler::find(None).unwrap().describe().unwrap();
+    let (command, _) = Compiler::find(None, None).unwrap().describe().unwrap();
     let beside = workshop.path().join("beside");
     fs::create_dir(&beside).unwrap();
     // A path with a space cannot be an option.
@@ -227,7 +256,7 @@ fn a_call_that_nobody_offers_is_refused_with_its_place() {
 fn a_compiler_that_dies_midway_leaves_nothing_behind() {
     let tools = tempfile::tempdir().unwrap();
     let dying = tools.path().join("dying-clang");
-    let (command, _) = Compiler::find(None).unwrap().describe().unwrap();
+    let (command, _) = Compiler::find(None, None).unwrap().describe().unwrap();
     let script = r#"
 for word; do case $word in --version | -E) exec CLANG "$@" ;; esac; done
 while [ "$1" != -o ]; do shift; done

@@ -240,7 +240,7 @@ fn compile_policy(
 ) -> PyResult<Policy> {
     let objects = policy::Objects { cache, shipped, linker };
     let compile = |goes_on: &mut dyn FnMut() -> bool| {
-        let compiler = || policy::Compiler::find(zig.as_deref());
+        let compiler = || policy::Compiler::find(zig.as_deref(), Some(&objects.cache));
         policy::compile_while(&source, &include_dirs, &objects, compiler, goes_on)
     };
     answering_signals(py, compile, policy_error).map(Policy)
@@ -250,7 +250,7 @@ fn compile_policy(
 #[pyfunction]
 #[pyo3(signature = (zig=None))]
 fn policy_compiler(py: Python<'_>, zig: Option<PathBuf>) -> PyResult<(String, String)> {
-    py.detach(|| policy::Compiler::find(zig.as_deref())?.describe()).map_err(policy_error)
+    py.detach(|| policy::Compiler::find(zig.as_deref(), None)?.describe()).map_err(policy_error)
 }
 
 /// Reads the policy in the BPF object at `path`, as a kernel loads it.

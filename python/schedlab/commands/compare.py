@@ -23,7 +23,7 @@ from schedlab.shown import print_note
 from schedlab.store.runs import Store
 
 # What most comparisons need once their runs are there.
-STATISTICS = ("schedlab.experiment.table", "scipy.stats", "scipy.optimize")
+STATISTICS = ("schedlab.experiment.table", "scipy.special", "scipy.optimize")
 PAGE = "schedlab.experiment.page"
 # A comparison that is done by then may need none of it.
 LOAD_AFTER_S = 1.0

@@ -111,7 +111,7 @@ pub struct Workshop {
 impl Workshop {
     /// A new folder, and the compiler that is found.
     pub fn new() -> Self {
-        Workshop::with(Compiler::find(None).unwrap())
+        Workshop::with(Compiler::find(None, None).unwrap())
     }
 
     /// A new folder; its name has a space, as a user's may.
