@@ -142,7 +142,7 @@ class Making:
         simulate, order = sweep.simulate_cell, sweep.longest_first
         if self.asked.vm:
             simulate, order = vm.measure_cell, vm.random_order
-        runs = sweep.run_cells(waiting, jobs, simulate, wants, tell_slow, order)
+        runs = sweep.run_cells(waiting, jobs, simulate, wants, tell_slow, order, ahead=True)
         with contextlib.closing(runs):
             for cell, outcome in runs:
                 for note in outcome.notes:

@@ -145,24 +145,35 @@ def run_cells(
     wants: Callable[[Cell], bool],
     tell_slow: Callable[[Cell], None],
     order: Callable[[Sequence[Cell]], Sequence[Cell]] = longest_first,
+    ahead: bool = False,
 ) -> Generator[tuple[Cell, Outcome], None, None]:
     """Simulates cells, `jobs` at a time, and yields each as it finishes, in any order.
 
     Workers call `simulate`, a function of a module, so that it can be sent there. Cells start in
-    the order that `order` gives them, but for those for which `wants` says False. `tell_slow` is
-    told, again and again, of each cell that has been at work for `SLOW_AFTER_S`. Closing the
+    the order that `order` gives them, but for those for which `wants` says False. With `ahead` it is
+    asked before the caller has what came last, so that no worker waits for what the caller does
+    with it. `tell_slow` is told, again and again, of each cell that has been at work for
+    `SLOW_AFTER_S`. Closing the
     generator, or an exception in it such as Ctrl-C, kills the workers. Raises ExperimentError for a
     fault of the user's files, or if a worker died.
     """
     waiting = deque(order(cells))
     with contextlib.closing(Crew(jobs, simulate)) as crew:
-        while waiting or crew.is_at_work:
+
+        def fill() -> None:
             while waiting and crew.has_room:
                 cell = waiting.popleft()
                 if wants(cell):
                     crew.begin(cell)
-            for ending in crew.wait():
+
+        fill()
+        while crew.is_at_work:
+            endings = crew.wait()
+            if ahead:
+                fill()
+            for ending in endings:
                 yield ending.piece, answer(ending)
+            fill()
             for cell in crew.at_work_for(SLOW_AFTER_S):
                 tell_slow(cell)
 
