@@ -113,6 +113,9 @@ class Crew:
 
     def close(self) -> None:
         """Ends all workers, whatever they are at."""
+        # They go at the same time.
+        for worker in self._workers:
+            worker.let_go()
         for worker in list(self._workers):
             self._dismiss(worker)
 
@@ -202,6 +205,11 @@ class _Worker:
                 kept = said[: PRINTED_BYTES_MAX - len(self.printed)]
                 self.printed += kept
                 self.nr_lost += len(said) - len(kept)
+
+    def let_go(self) -> None:
+        """Has the process end once it is idle."""
+        if not self.is_busy:
+            self.link.close()
 
     def end(self) -> None:
         if self.is_busy:

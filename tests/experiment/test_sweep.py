@@ -91,6 +91,21 @@ def test_every_cell_finishes_once():
     assert 1 <= len(workers) <= 3
 
 
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_worker_has_its_next_cell_before_its_last_is_looked_at_if_so_asked(ahead):
+    wanted = [cell(seed=seed) for seed in (1, 2, 3)]
+    asked, seen = [], []
+
+    def wants(of):
+        asked.append(of.seed)
+        return True
+
+    for done, _ in sweep.run_cells(wanted, 1, answer, wants, ignore, list, ahead):
+        seen.append((done.seed, list(asked)))
+    known = [[1, 2], [1, 2, 3], [1, 2, 3]] if ahead else [[1], [1, 2], [1, 2, 3]]
+    assert seen == list(zip((1, 2, 3), known, strict=True))
+
+
 def test_no_cells_need_no_worker():
     assert finished([]) == {}
 

@@ -7,6 +7,7 @@ and made-up studies for the choice of the pair.
 import itertools
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,24 @@ def test_a_pair_shares_one_axis_of_time_that_alone_can_be_zoomed():
     assert figure.layout.yaxis.fixedrange and figure.layout.yaxis2.fixedrange
     assert [bar[:3] for bar in bars(figure, "y2")] == [(0, 2, 0)]
     assert ["cfs" in text.text for text in figure.layout.annotations] == [True, False]
+
+
+def test_rows_stand_below_each_other_and_the_lowest_has_the_ticks():
+    watched = ({"expression": "nr", "type": "u64", "samples": [(0, 1), (500_000, 2)]},)
+    one = replace(played([(0, 1_000_000, 0, 1)]), watched=watched)
+    layout = figure_of(one, played([(0, 2_000_000, 0, 1)], policy="o1", nr_cpus=4)).layout
+    pixels = []
+    before = layout.yaxis.domain[1] + 1e-9
+    for axis in (layout.yaxis, layout.yaxis2, layout.yaxis3):
+        low, high = axis.domain
+        assert 0 <= low < high < before
+        before, pixels = low, [*pixels, high - low]
+    assert layout.yaxis.domain[1] == 1 and layout.yaxis3.domain[0] == pytest.approx(0)
+    assert pixels[2] == pytest.approx(2 * pixels[0]), "four CPUs take twice the room of two"
+    axes = (layout.xaxis, layout.xaxis2, layout.xaxis3)
+    assert [axis.showticklabels for axis in axes] == [False, False, None]
+    assert [axis.anchor for axis in axes] == ["y", "y2", "y3"]
+    assert [axis.matches for axis in axes] == ["x3", "x3", None]
 
 
 def test_tasks_of_one_name_share_a_colour_in_two_shades():

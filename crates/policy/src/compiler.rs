@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -21,7 +22,8 @@ const CLANG_OLDEST: u32 = 19;
 const CLANG_END: u32 = 40;
 /// How the compiler in the wheel `ziglang` is, which needs no installing by root.
 const ZIG_OPTIONS: [&str; 3] = ["cc", "-target", "bpfel-freestanding-none"];
-/// What a program is called that always says the same; another, as `ccache`, may ask others.
+/// What is part of the name of a program that always says the same; another, as `ccache`, may ask
+/// others.
 const COMPILERS: [&str; 2] = ["clang", "zig"];
 /// How a program of Linux's begins; a script may run another compiler tomorrow.
 const ELF: [u8; 4] = *b"\x7fELF";
@@ -77,7 +79,8 @@ impl Compiler {
     }
 
     /// The same one; in a folder it is noted what it says of itself, and then it is asked no more
-    /// until its file is another one. To answer takes a compiler as long as a short simulation.
+    /// until its file is another one. To answer takes a compiler as long as a short simulation. A
+    /// new release of its libraries comes with a new file.
     pub fn with_notes(self, folder: &Path) -> Self {
         Compiler { notes: Some(folder.to_owned()), ..self }
     }
@@ -163,7 +166,11 @@ fn on_path(program: &str) -> Option<PathBuf> {
         return Some(program.into());
     }
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+    let files = std::env::split_paths(&path).map(|folder| folder.join(program));
+    files.into_iter().find(|file| {
+        file.metadata()
+            .is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
+    })
 }
 
 /// The number after "version" in what a clang says.

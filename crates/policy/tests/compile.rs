@@ -4,9 +4,9 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 use crate::workshop::{COUNTING, EVERYTHING, Workshop, headers};
 use policy::{Compiler, Objects, PolicyError};
@@ -155,29 +155,35 @@ fn source_header_and_compiler_options_all_have_it_built_anew() {
 #[test]
 fn a_compiler_whose_file_stays_is_asked_once_what_it_is() {
     let folder = tempfile::tempdir().unwrap();
-    let found = Compiler::find(None, Some(folder.path())).unwrap();
-    let (command, says) = found.describe().unwrap();
-    let notes = || fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
-    // This process may know already what that command says.
-    let other = |options: &str| {
-        let one = Compiler::new(&format!("{command} {options}")).with_notes(folder.path());
-        one.describe().unwrap().1
+    let notes = folder.path().join("notes");
+    fs::create_dir(&notes).unwrap();
+    // A program that says what it is, under a name that is believed.
+    let program = folder.path().join("clang-echo");
+    fs::copy("/bin/echo", &program).unwrap();
+    // This process remembers what each command said.
+    let asked = |options: &str| {
+        let one = Compiler::new(&format!("{} {options}", program.display()));
+        one.with_notes(&notes).describe().unwrap().1
     };
-    assert_eq!(other("-O1"), says);
-    let [note] = &notes().collect::<Vec<_>>()[..] else { panic!("{:?}", notes()) };
+    let noted = || fs::read_dir(&notes).unwrap().map(|entry| entry.unwrap().path());
+    let says = asked("1");
+    let [note] = &noted().collect::<Vec<_>>()[..] else { panic!("{:?}", noted()) };
     assert_eq!(fs::read_to_string(note).unwrap(), says);
     fs::write(note, "clang version 99").unwrap();
-    assert_eq!(other("-O2"), "clang version 99");
-    // A file that was cut short says nothing.
+    assert_eq!(asked("2"), "clang version 99");
+    // A note that was cut short says nothing.
     fs::write(note, "").unwrap();
-    assert_eq!(other("-O3"), says);
+    assert_ne!(asked("3"), "");
 
-    let script = folder.path().join("clang");
-    fs::write(&script, format!("#!/bin/sh\nexec {command} \"$@\"\n")).unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    let asked = Compiler::new(&script.display().to_string()).with_notes(folder.path());
-    assert_eq!(asked.describe().unwrap().1, says);
-    assert_eq!(notes().count(), 2, "what a script runs may change");
+    fs::write(note, "clang version 99").unwrap();
+    let file = fs::File::options().append(true).open(&program).unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1)).unwrap();
+    drop(file);
+    assert_ne!(asked("4"), "clang version 99", "the program is another one");
+    assert_eq!(noted().count(), 2);
+    fs::write(&program, "#!/bin/sh\necho a script\n").unwrap();
+    assert_eq!(asked("5"), "a script");
+    assert_eq!(noted().count(), 2, "what a script runs may change");
 }
 
 #[test]

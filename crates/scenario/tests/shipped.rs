@@ -85,12 +85,14 @@ fn osdl_machines_differ_only_in_their_number_of_cpus() {
 type Lmbench = [f64; 5];
 const ONE_CPU: [Lmbench; 2] = [[1.0, 0.33, 8.54, 143., 806.], [0.59, 0.32, 6.98, 104., 1009.]];
 const TWO_CPUS: [Lmbench; 2] = [[1.59, 0.41, 13.2, 245., 603.], [2.68, 0.39, 17.5, 344., 563.]];
+/// Of another lab's host. Null calls are of one kernel.
+const FOUR_CPUS: [Lmbench; 2] =
+    [[1.32, 0.499, 14.25, 243., 511.3], [2.738, 0.499, 25.656, 335.7, 471.04]];
 
 #[test]
-fn hosts_of_osdl_cost_what_lmbench_measured_there_at_their_clock() {
-    let hosts = [("stp1", ONE_CPU, 1000.0), ("stp2", TWO_CPUS, 1000.0)];
-    let larger = [("stp4", TWO_CPUS, 700.0), ("stp8", TWO_CPUS, 700.0)];
-    for (name, lmbench, mhz) in hosts.into_iter().chain(larger) {
+fn hosts_of_osdl_cost_what_lmbench_measured_there_or_on_such_a_host() {
+    let hosts = [("stp1", ONE_CPU), ("stp2", TWO_CPUS), ("stp4", FOUR_CPUS), ("stp8", FOUR_CPUS)];
+    for (name, lmbench) in hosts {
         let machine = load_machine(&file("machines", name)).unwrap();
         assert_eq!(machine.cpus.len(), name[3..].parse::<usize>().unwrap());
         let costs = ["o1", "linux_2_4"].map(|policy| machine.costs_for(policy));
@@ -116,7 +118,7 @@ fn hosts_of_osdl_cost_what_lmbench_measured_there_at_their_clock() {
                 copy,
             ];
             for (got, want) in got.into_iter().zip(want) {
-                let want = want * 1e3 * 1000.0 / mhz;
+                let want = want * 1e3;
                 assert!((got as f64 - want).abs() <= 1.0, "{name}: {got} for {want}");
             }
         }

@@ -17,6 +17,8 @@ pub struct Message {
     pub bytes: u32,
     /// The CPU it was sent from, and when.
     pub sent: Touched,
+    /// The slab of which its memory is, where there are slabs.
+    pub slab: Option<u32>,
     /// What its sender worked on, and so its receiver will.
     pub request: Option<Request>,
 }
@@ -44,6 +46,7 @@ struct Rare {
     /// How many messages there are.
     nr: usize,
     marks: Sparse<Mark>,
+    slabs: Sparse<Option<u32>>,
     requests: Sparse<Option<Request>>,
 }
 
@@ -62,12 +65,14 @@ impl Content {
     /// Adds a message.
     #[inline]
     pub fn put(&mut self, message: Message) {
-        let Message { bytes, sent, request } = message;
-        if self.rare.is_some() || sent.mark != Mark::COLD || request.is_some() {
+        let Message { bytes, sent, slab, request } = message;
+        let is_plain = sent.mark == Mark::COLD && slab.is_none() && request.is_none();
+        if self.rare.is_some() || !is_plain {
             let messages = &self.messages;
             let new = || Box::new(Rare { nr: nr(messages), ..Rare::default() });
             let rare = self.rare.get_or_insert_with(new);
             rare.marks.put(sent.mark, rare.nr);
+            rare.slabs.put(slab, rare.nr);
             rare.requests.put(request, rare.nr);
             rare.nr += 1;
         }
@@ -88,8 +93,10 @@ impl Content {
     #[inline]
     pub fn first(&self) -> Option<Message> {
         let first = self.messages.front()?;
-        let (mark, request) = self.rare.as_ref().map_or((Mark::COLD, None), |rare| rare.first());
-        Some(Message { bytes: first.bytes, sent: Touched { cpu: first.cpu.into(), mark }, request })
+        let rare = self.rare.as_ref();
+        let (mark, slab, request) = rare.map_or((Mark::COLD, None, None), |rare| rare.first());
+        let sent = Touched { cpu: first.cpu.into(), mark };
+        Some(Message { bytes: first.bytes, sent, slab, request })
     }
 
     /// Receives up to `wanted` bytes of the oldest message.
@@ -115,6 +122,7 @@ impl Content {
         if let Some(rare) = &mut self.rare {
             rare.nr -= 1;
             rare.marks.take();
+            rare.slabs.take();
             rare.requests.take();
         }
         self.left = self.messages.front().map_or(0, |first| first.bytes);
@@ -127,8 +135,8 @@ fn nr(messages: &Line<Equals>) -> usize {
 }
 
 impl Rare {
-    fn first(&self) -> (Mark, Option<Request>) {
-        (self.marks.first(), self.requests.first())
+    fn first(&self) -> (Mark, Option<u32>, Option<Request>) {
+        (self.marks.first(), self.slabs.first(), self.requests.first())
     }
 }
 
@@ -182,7 +190,8 @@ mod tests {
                     let by = |by| Request { number, released_at_ns: 0, deadline_ns: 0, by };
                     let request = (few == 3 && draw(4) == 0).then(|| by(draw(9) as u32));
                     let sent = Touched { cpu: draw(few) as u32, mark };
-                    let message = Message { bytes, sent, request };
+                    let slab = (few == 3 && draw(2) == 0).then(|| draw(3) as u32);
+                    let message = Message { bytes, sent, slab, request };
                     content.put(message);
                     model.push_back((message, bytes));
                 } else {
@@ -209,7 +218,7 @@ mod tests {
         let mut content = Content::default();
         let sent = Touched { cpu: 5, mark: Mark::COLD };
         for _ in 0..70_000 {
-            content.put(Message { bytes: 100, sent, request: None });
+            content.put(Message { bytes: 100, sent, slab: None, request: None });
         }
         assert_eq!((content.messages.len(), nr(&content.messages)), (2, 70_000));
         assert!(content.rare.is_none());

@@ -23,7 +23,6 @@ use crate::task::Tasks;
 use crate::time::Time;
 use crate::timer::Timer;
 use crate::visible::Visible;
-use scenario::machine::Distance;
 
 /// An address of an object, as kernels of 32 bits have it.
 const ADDRESS_BYTES: u64 = 4;
@@ -162,10 +161,10 @@ impl Core<'_> {
     }
 
     /// The active CPU does what a batch takes with each of the allocator's locks held, one after
-    /// the other: addresses come from who had the lock before, lines of slabs from memory.
+    /// the other; addresses of objects come from who had the lock before.
     #[inline]
     pub fn carry_out(&mut self, batch: Batch) {
-        if batch != Batch::default() {
+        if batch.is_due {
             self.carry_out_batch(batch);
         }
     }
@@ -177,12 +176,9 @@ impl Core<'_> {
             let costs = self.cpus.costs();
             let waits_ns = lock.free_at_ns.saturating_sub(self.now_ns());
             let addresses = (batch.shared * ADDRESS_BYTES).div_ceil(costs.line_bytes);
-            let (lock_ns, line_ns) =
-                (costs.lock_ns, costs.line_transfer_ns[Distance::Node as usize]);
-            let (bytes, takes_ns) = (batch.lines * costs.line_bytes, batch.lines * line_ns);
-            let own_ns = lock_ns + self.fetch_lines(1 + addresses, lock.holder, waits_ns);
-            self.wait_for_bus(bytes, takes_ns, waits_ns + own_ns);
-            self.charge(Spent::Kernel, waits_ns + own_ns + takes_ns);
+            let own_ns = costs.lock_ns + self.fetch_lines(1 + addresses, lock.holder, waits_ns);
+            self.wait_for_bus(batch.bytes, batch.takes_ns, waits_ns + own_ns);
+            self.charge(Spent::Kernel, waits_ns + own_ns + batch.takes_ns);
             self.allocator.unlock(number, self.released());
         }
     }

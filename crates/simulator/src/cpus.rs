@@ -177,35 +177,35 @@ impl<'a> Cpus<'a> {
 }
 
 /// CPUs that share a part, by its number.
-fn sharers(
+fn sharers<K: Ord>(
     machine: &Machine,
-    part: impl Fn(&scenario::machine::Cpu) -> u32,
-) -> BTreeMap<u32, Vec<u32>> {
-    let mut sharers = BTreeMap::<u32, Vec<u32>>::new();
+    part: impl Fn(&scenario::machine::Cpu) -> K,
+) -> BTreeMap<K, Vec<u32>> {
+    let mut sharers = BTreeMap::<K, Vec<u32>>::new();
     for (cpu, own) in machine.cpus.iter().enumerate() {
         sharers.entry(part(own)).or_default().push(cpu as u32);
     }
     sharers
 }
 
-/// Distance of each pair of CPUs, row by row, as [`Machine::distance`] has it: the rows of a node
-/// are copies of one but for the CPUs of the same cache.
+/// Distance of each pair of CPUs, row by row, as [`Machine::distance`] has it: the rows of a
+/// node's bus are copies of one but for the CPUs of the same cache.
 fn distances(machine: &Machine) -> Vec<u8> {
     let (cores, caches) = (sharers(machine, |cpu| cpu.core), sharers(machine, |cpu| cpu.cache));
     let mark = |row: &mut [u8], cpus: &[u32], distance: Distance| {
         cpus.iter().for_each(|&cpu| row[cpu as usize] = distance as u8);
     };
-    let of_node = |(node, cpus): (u32, Vec<u32>)| {
+    let row_of = |(place, cpus): ((u32, u32), Vec<u32>)| {
         let mut row = vec![Distance::Remote as u8; machine.cpus.len()];
         mark(&mut row, &cpus, Distance::Node);
-        (node, row)
+        (place, row)
     };
-    let nodes: BTreeMap<u32, Vec<u8>> =
-        sharers(machine, |cpu| cpu.node).into_iter().map(of_node).collect();
+    let places: BTreeMap<(u32, u32), Vec<u8>> =
+        sharers(machine, |cpu| machine.node_and_bus_of(cpu)).into_iter().map(row_of).collect();
     let mut all = Vec::with_capacity(machine.cpus.len() * machine.cpus.len());
     for (cpu, own) in machine.cpus.iter().enumerate() {
         let begin = all.len();
-        all.extend_from_slice(&nodes[&own.node]);
+        all.extend_from_slice(&places[&machine.node_and_bus_of(own)]);
         let row = &mut all[begin..];
         mark(row, &caches[&own.cache], Distance::Cache);
         mark(row, &cores[&own.core], Distance::Smt);
@@ -240,9 +240,12 @@ mod tests {
             speed_permille: 1000,
         };
         let made = scenario::random_scenario(1).0;
-        let machine = Machine { cpus: (0..150).map(cpu).collect(), ..made };
-        let pairs = (0..150).flat_map(|a| (0..150).map(move |b| (a, b)));
-        let expected: Vec<u8> = pairs.map(|(a, b)| machine.distance(a, b) as u8).collect();
-        assert_eq!(distances(&machine), expected);
+        for bus in [None, Some(scenario::machine::Bus { caches: 2, mb_per_s: 1 })] {
+            let cpus = (0..150).map(cpu).collect();
+            let machine = Machine { cpus, bus, ..made.clone() };
+            let pairs = (0..150).flat_map(|a| (0..150).map(move |b| (a, b)));
+            let expected: Vec<u8> = pairs.map(|(a, b)| machine.distance(a, b) as u8).collect();
+            assert_eq!(distances(&machine), expected);
+        }
     }
 }

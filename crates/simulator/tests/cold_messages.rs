@@ -3,7 +3,7 @@
 //! Method: closed forms of one sender and one receiver on one CPU, with a cache of a few messages.
 
 use crate::support::*;
-use scenario::machine::{AllocatorCosts, Machine};
+use scenario::machine::{AllocatorCosts, Bus, Machine};
 use scenario::workload::{Channel, Op, Workload};
 use std::collections::BTreeMap;
 
@@ -28,7 +28,8 @@ fn all_at_once() -> Workload {
     let send = Op::Send { channel: 0, bytes: 100 };
     let receive = Op::Recv { channel: 0, bytes: 100 };
     let writes = once(&vec![send; NR_MESSAGES as usize]);
-    let reads = once(&vec![receive; NR_MESSAGES as usize]);
+    // On a CPU of its own it would not be the second.
+    let reads = once(&[&[run(MS)][..], &vec![receive; NR_MESSAGES as usize]].concat());
     let mut workload = together(vec![task("writes", 0, writes), task("reads", 0, reads)]);
     workload.channels = vec![Channel { capacity_bytes: 1 << 20, ..Channel::default() }];
     workload.with_digest()
@@ -76,34 +77,98 @@ fn memory_is_used_again_while_it_is_warm() {
     assert_eq!(of(&machine(1)) - of(&warm.with_digest()), cold_ns(WRITE_NS_PER_KIB, 1));
 }
 
-/// On the same machine, with a cache for all messages, memory comes from slabs, and goes back.
-fn with_allocator(allocator: AllocatorCosts) -> u64 {
-    let mut machine = machine(1 << 20);
+const LINE_NS: u64 = 100;
+
+/// With a cache of so many KiB, memory comes from slabs, and goes back.
+fn with_allocator(cache_kib: u64, allocator: AllocatorCosts) -> u64 {
+    let mut machine = machine(cache_kib);
     (machine.costs.allocator, machine.costs.line_transfer_ns) = (allocator, [0, 0, 0, LINE_NS, 0]);
     kernel_ns(&machine.with_digest())
 }
 
-const LINE_NS: u64 = 100;
+/// Objects of two kinds that come one by one, each from a slab of its own.
+const ONE_BY_ONE: AllocatorCosts = AllocatorCosts {
+    objects: 2,
+    kept: 0,
+    batch: 1,
+    shared: 0,
+    slab: 1,
+    get_lines: 3,
+    free_lines: 5,
+    free_writes: 0,
+};
 
 #[test]
-fn memory_of_slabs_costs_lines_for_each_object() {
-    let none = with_allocator(AllocatorCosts::default());
-    let one = AllocatorCosts {
-        objects: 2,
-        batch: 1,
-        get_lines: 3,
-        free_lines: 5,
-        ..AllocatorCosts::default()
-    };
-    assert_eq!(with_allocator(one) - none, NR_MESSAGES * 2 * (3 + 5) * LINE_NS);
+fn slabs_that_have_left_the_cache_cost_lines_for_each_object() {
+    let none = with_allocator(1, AllocatorCosts::default());
+    let cost = |allocator| with_allocator(1, allocator) - none;
+    assert_eq!(cost(ONE_BY_ONE), NR_MESSAGES * 2 * (3 + 5) * LINE_NS);
+    let also_written = AllocatorCosts { free_writes: 7, ..ONE_BY_ONE };
+    assert_eq!(cost(also_written), cost(ONE_BY_ONE), "nobody waits for a write");
     // What a CPU keeps is not given back, and all that is got comes in whole batches.
-    let kept = AllocatorCosts { kept: 24, batch: 12, ..one };
+    let kept = AllocatorCosts { kept: 24, batch: 12, ..ONE_BY_ONE };
     let got = NR_MESSAGES.div_ceil(12) * 12;
     let freed = (got - 24).div_ceil(12) * 12;
-    assert_eq!(with_allocator(kept) - none, 2 * (got * 3 + freed * 5) * LINE_NS);
+    assert_eq!(cost(kept), 2 * (got * 3 + freed * 5) * LINE_NS);
     // With room in the shared array nothing goes back at all.
     let shared = AllocatorCosts { shared: 1000, ..kept };
-    assert_eq!(with_allocator(shared) - none, 2 * got * 3 * LINE_NS);
+    assert_eq!(cost(shared), 2 * got * 3 * LINE_NS);
+}
+
+#[test]
+fn a_slab_that_is_in_the_cache_is_looked_at_in_no_time() {
+    let none = with_allocator(1 << 20, AllocatorCosts::default());
+    let of_eight = AllocatorCosts { slab: 8, ..ONE_BY_ONE };
+    let cost_ns = with_allocator(1 << 20, of_eight) - none;
+    assert_eq!(cost_ns, 2 * NR_MESSAGES / 8 * 3 * LINE_NS);
+    // The locks are taken all the same, for each message twice of each kind.
+    let with_lock = |allocator| {
+        let mut machine = machine(1 << 20);
+        (machine.costs.allocator, machine.costs.lock_ns) = (allocator, 50);
+        kernel_ns(&machine.with_digest())
+    };
+    let locks_ns = with_lock(of_eight) - with_lock(AllocatorCosts::default());
+    assert_eq!(locks_ns, NR_MESSAGES * 2 * 2 * 50);
+}
+
+/// What the kernel takes, and waits for a bus, where one writes all messages on CPU 0, and another
+/// reads them after it or, with a cache of its own, on CPU 1.
+fn on_two(bus: Option<Bus>, reader: u32, allocator: AllocatorCosts) -> (u64, u64) {
+    let mut machine = Machine { bus, ..costless(2, 1000) };
+    machine.cpus[1].cache = 1;
+    let costs = &mut machine.costs;
+    (costs.line_bytes, costs.message_lines, costs.cache_kib) = (64, 2, 1 << (20 * reader));
+    costs.refill_ns_per_kib = [READ_NS_PER_KIB; 5];
+    costs.cold_write_ns_per_kib = WRITE_NS_PER_KIB;
+    (costs.allocator, costs.line_transfer_ns) = (allocator, [0, 0, 0, LINE_NS, 0]);
+    let mut workload = all_at_once();
+    for (template, cpu) in workload.templates.iter_mut().zip([0, reader]) {
+        *template = pinned(template.clone(), cpu);
+    }
+    let outcome = outcome("fifo", &machine.with_digest(), &workload.with_digest(), None, &[]);
+    (outcome.cpu_time_ns.kernel, outcome.cpu_time_ns.bus_wait)
+}
+
+#[test]
+fn a_slab_comes_from_the_cpu_that_looked_last() {
+    let kernel_ns = |free_lines| {
+        let kept = AllocatorCosts { kept: 24, batch: 8, slab: 8, get_lines: 0, ..ONE_BY_ONE };
+        on_two(None, 1, AllocatorCosts { free_lines, ..kept }).0
+    };
+    // Of 40 messages the reader's CPU gives two batches back, each a slab of the writer's CPU.
+    assert_eq!(kernel_ns(5) - kernel_ns(1), 2 * 2 * (5 - 1) * LINE_NS);
+}
+
+#[test]
+fn lines_of_slabs_come_over_the_bus_and_go_back() {
+    let bus = Some(Bus { caches: 2, mb_per_s: 1280 });
+    let wait_ns = |free_writes| {
+        let one = AllocatorCosts { objects: 1, get_lines: 0, free_lines: 1, ..ONE_BY_ONE };
+        on_two(bus, 0, AllocatorCosts { free_writes, ..one }).1
+    };
+    // Of ten lines, there and back, each has the bus for 50 ns, and the CPU asks for one in 10.
+    let more_ns = (wait_ns(4) - wait_ns(0)) / NR_MESSAGES;
+    assert!((9 * 40..=9 * 40 + 50).contains(&more_ns), "{more_ns} ns a message");
 }
 
 #[test]

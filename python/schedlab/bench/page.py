@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
 from schedlab.bench import answers as bench_answers
 from schedlab.bench import table
@@ -21,6 +20,7 @@ from schedlab.bench.limits import limits
 from schedlab.bench.overall import EXPLANATION, together
 from schedlab.errors import SchedlabError
 from schedlab.report import pages
+from schedlab.report.drawing import Drawing
 from schedlab.report.figures import Looks, Point, curve_figure, looks_of
 from schedlab.report.forms import DASH, count_text, list_text
 from schedlab.statistics import blocks, effects, estimates, variance
@@ -114,7 +114,7 @@ def _machine_names(chosen: Sequence[Campaign], around: Around) -> Names:
     }
 
 
-def _panel(name: str, figure: go.Figure, nr_samples: int = 1) -> Panel:
+def _panel(name: str, figure: Drawing, nr_samples: int = 1) -> Panel:
     return {"name": name, "figure": pages.script(figure), "nr_samples": nr_samples}
 
 

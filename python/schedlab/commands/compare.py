@@ -125,8 +125,9 @@ def loading(modules: Sequence[str], after_s: float = LOAD_AFTER_S) -> Iterator[N
 def _load(modules: Sequence[str]) -> None:
     # Who needs it says what is wrong with it.
     with contextlib.suppress(ImportError):
-        for module in modules:
-            importlib.import_module(module)
+        loaded = [importlib.import_module(module) for module in modules]
+        if PAGE in modules:
+            loaded[modules.index(PAGE)].prepare()
 
 
 def _tell(

@@ -5,7 +5,7 @@ The numbers are those of an `Answer`, the figures those of `figures`; both fill
 """
 
 import os
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from schedlab.experiment import switch_costs, verdicts
@@ -28,6 +28,7 @@ from schedlab.store.runs import RunRecord, measured_on
 if TYPE_CHECKING:
     from schedlab.experiment.followed import Followed
 
+TEMPLATE = "report.html"
 WAY_OUT = "every run is kept: `schedlab report STORE -o OUT.html` makes the report of a store"
 
 
@@ -51,13 +52,8 @@ def render(
     looks, split_rows = figures.looks_of(study.policies), list(_split_rows(study))
     equal = told_panels(study, answer.metrics)
     return pages.render(
-        "report.html",
-        (
-            number_text, forms.mean_count_text, ratio_text, forms.points_text, p_number,
-            mean, bounded, message_of, count_text, list_text,
-            verdicts.published_text, verdicts.simulated_text, verdicts.bounds_text,
-            verdicts.verdict_text, verdicts.place_text,
-        ),
+        TEMPLATE,
+        _forms(),
         answer=answer,
         ranks=rank_text(published) if published else "",
         pairing=verdicts.pairing_text(answer.judged),
@@ -92,6 +88,20 @@ def render(
         confidence_percent=round(100 * estimates.CONFIDENCE),
         threshold_percent=f"{100 * rule_of(answer.definition).threshold:g}",
         clearing=clearing_of(answer.definition, study),
+    )  # fmt: skip
+
+
+def prepare() -> None:
+    """Reads what a page is made of, for whoever waits for the runs of one."""
+    pages.prepared(TEMPLATE, _forms())
+
+
+def _forms() -> tuple[Callable, ...]:
+    return (
+        number_text, forms.mean_count_text, ratio_text, forms.points_text, p_number,
+        mean, bounded, message_of, count_text, list_text,
+        verdicts.published_text, verdicts.simulated_text, verdicts.bounds_text,
+        verdicts.verdict_text, verdicts.place_text,
     )  # fmt: skip
 
 

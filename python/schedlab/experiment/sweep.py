@@ -150,12 +150,11 @@ def run_cells(
     """Simulates cells, `jobs` at a time, and yields each as it finishes, in any order.
 
     Workers call `simulate`, a function of a module, so that it can be sent there. Cells start in
-    the order that `order` gives them, but for those for which `wants` says False. With `ahead` it is
-    asked before the caller has what came last, so that no worker waits for what the caller does
-    with it. `tell_slow` is told, again and again, of each cell that has been at work for
-    `SLOW_AFTER_S`. Closing the
-    generator, or an exception in it such as Ctrl-C, kills the workers. Raises ExperimentError for a
-    fault of the user's files, or if a worker died.
+    the order that `order` gives them, but for those for which `wants` says False. With `ahead` that
+    is asked before the caller has what came last: no worker waits for what the caller does with it.
+    `tell_slow` is told, again and again, of each cell that has been at work for `SLOW_AFTER_S`.
+    Closing the generator, or an exception in it such as Ctrl-C, kills the workers. Raises
+    ExperimentError for a fault of the user's files, or if a worker died.
     """
     waiting = deque(order(cells))
     with contextlib.closing(Crew(jobs, simulate)) as crew:

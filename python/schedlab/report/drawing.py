@@ -6,6 +6,7 @@ page is made of. Tests let them check ours; whoever wants to go on with one has 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,10 @@ class Drawing:
 
     layout: dict = field(default_factory=dict)
     data: list[dict] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        # The caller's stays as it is.
+        self.layout = copy.deepcopy(self.layout)
 
     def add_scatter(self, **trace: Any) -> None:
         """Adds points, or lines between them."""

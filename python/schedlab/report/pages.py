@@ -4,11 +4,12 @@ Every page's head forbids all requests (`templates/head.html`), so a page that i
 or opened without a network shows what it showed its author.
 """
 
+import functools
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
@@ -22,6 +23,12 @@ def render(template: str, forms: Sequence[Callable], **values: Any) -> str:
     `forms` are filters, each by its own name. A value that the template asks for and that is
     missing is an error; `plotly_js` is there.
     """
+    return prepared(template, tuple(forms)).render(plotly_js=Markup(get_plotlyjs()), **values)
+
+
+@functools.cache
+def prepared(template: str, forms: tuple[Callable, ...]) -> Template:
+    """A file of `templates`, read, which takes as long as to fill it; `forms` as in `render`."""
     environment = Environment(
         loader=PackageLoader("schedlab", "templates"),
         autoescape=True,
@@ -30,7 +37,7 @@ def render(template: str, forms: Sequence[Callable], **values: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {form.__name__: form for form in forms}
-    return environment.get_template(template).render(plotly_js=Markup(get_plotlyjs()), **values)
+    return environment.get_template(template)
 
 
 def write(path: str | os.PathLike[str], html: str, hint: str) -> None:

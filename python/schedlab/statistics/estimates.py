@@ -115,7 +115,7 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True)
 class Student:
-    """A mean by Student's t: its standard error, with so many `degrees` of freedom.
+    """A mean by Student's t: its standard error, above 0, with so many `degrees` of freedom.
 
     SciPy's tests say the same, and to load them takes as long as hundreds of short simulations.
     """
@@ -249,6 +249,7 @@ def ratio(a: ArrayLike, b: ArrayLike, shares: int = 1) -> Ratio:
     A sample whose logarithms are equal to rounding counts as known exactly: with one such sample
     the test is the one-sample t test of the other, with two the ratio has no uncertainty.
 
+    Source: that of `Student.of_two`.
     """
     log_a, log_b = np.log(positive("a", a)), np.log(positive("b", b))
     sizes, centre = (log_a.size, log_b.size), float(np.exp(np.mean(log_a) - np.mean(log_b)))

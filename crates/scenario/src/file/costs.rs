@@ -58,7 +58,7 @@ const fn by_distance(key: &'static str, place: fn(&mut Costs) -> &mut [u64; DIST
     Cost { key, place: Place::ByDistance(place), range: (0, COST_NS_MAX), is_optional: false }
 }
 
-const COSTS: [Cost; 39] = [
+const COSTS: [Cost; 41] = [
     of("context_switch_ns", |costs| &mut costs.context_switch_ns),
     of("thread_switch_ns", |costs| &mut costs.thread_switch_ns),
     optional(of("cold_switch_ns", |costs| &mut costs.cold_switch_ns)),
@@ -93,8 +93,10 @@ const COSTS: [Cost; 39] = [
     of_allocator("allocator_kept", |costs| &mut costs.allocator.kept),
     of_allocator("allocator_batch", |costs| &mut costs.allocator.batch),
     of_allocator("allocator_shared", |costs| &mut costs.allocator.shared),
+    of_allocator("allocator_slab", |costs| &mut costs.allocator.slab),
     of_allocator("allocator_get_lines", |costs| &mut costs.allocator.get_lines),
     of_allocator("allocator_free_lines", |costs| &mut costs.allocator.free_lines),
+    of_allocator("allocator_free_writes", |costs| &mut costs.allocator.free_writes),
     of_policy("instruction_ps", |costs| &mut costs.policy.instruction_ps),
     of_policy("division_ps", |costs| &mut costs.policy.division_ps),
     of_policy("call_ps", |costs| &mut costs.policy.call_ps),
@@ -150,6 +152,10 @@ fn check_allocator(table: &TableNode, costs: &Costs) -> Result<(), ScenarioError
     if allocator.batch == 0 {
         let hint = "set `allocator_batch` to 1 or more, or `allocator_objects` to 0";
         return Err(sourced(table, key)?.bad("objects without a batch in which they come", hint));
+    }
+    if allocator.slab == 0 {
+        let hint = "set `allocator_slab` to 1 or more, or `allocator_objects` to 0";
+        return Err(sourced(table, key)?.bad("objects without a slab of which they are", hint));
     }
     if costs.cold_write_ns_per_kib == 0 {
         let hint = "set `cold_write_ns_per_kib`, or `allocator_objects` to 0";

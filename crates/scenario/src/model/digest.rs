@@ -107,9 +107,17 @@ fn encode_costs(out: &mut Encoder, costs: &Costs) {
     }
     if costs.allocator != AllocatorCosts::default() {
         out.text("allocator");
-        let AllocatorCosts { objects, kept, batch, shared, get_lines, free_lines } =
-            costs.allocator;
-        let all = [objects, kept, batch, shared, get_lines, free_lines];
+        let AllocatorCosts {
+            objects,
+            kept,
+            batch,
+            shared,
+            slab,
+            get_lines,
+            free_lines,
+            free_writes,
+        } = costs.allocator;
+        let all = [objects, kept, batch, shared, slab, get_lines, free_lines, free_writes];
         all.into_iter().for_each(|number| out.number(number));
     }
     if costs.policy.any() {

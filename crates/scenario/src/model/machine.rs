@@ -107,9 +107,9 @@ pub enum Distance {
     Smt = 1,
     /// Two cores that share their last-level cache.
     Cache = 2,
-    /// Two caches of one NUMA node (or two sockets of a machine without NUMA).
+    /// Two caches of one NUMA node (or two sockets of a machine without NUMA), on one bus.
     Node = 3,
-    /// Two NUMA nodes.
+    /// Two NUMA nodes, or two buses of one.
     Remote = 4,
 }
 
@@ -227,10 +227,14 @@ pub struct AllocatorCosts {
     pub batch: u64,
     /// Free objects of a kind that CPUs keep for each other at most.
     pub shared: u64,
-    /// Cache lines of slabs that are looked at for each object that comes from one.
+    /// Objects of a slab.
+    pub slab: u64,
+    /// Cache lines that are looked at for each slab that gives objects.
     pub get_lines: u64,
-    /// Those for each object that goes back to one.
+    /// Those for each object that goes back to its slab.
     pub free_lines: u64,
+    /// Cache lines that are only written for each object that goes back to its slab.
+    pub free_writes: u64,
 }
 
 /// What instructions of a policy cost, in picoseconds; all 0 where they take no time.
@@ -483,6 +487,12 @@ impl Machine {
         self.bus.map(|bus| (self.cpus[cpu].cache / bus.caches) as usize)
     }
 
+    /// The NUMA node of a CPU, and the bus that it uses. CPUs that have both in common are nearer
+    /// to each other than to others.
+    pub fn node_and_bus_of(&self, cpu: &Cpu) -> (u32, u32) {
+        (cpu.node, self.bus.map_or(0, |bus| cpu.cache / bus.caches))
+    }
+
     /// How far apart CPUs `a` and `b` are. Both must be below the number of CPUs.
     pub fn distance(&self, a: usize, b: usize) -> Distance {
         let (x, y) = (&self.cpus[a], &self.cpus[b]);
@@ -492,7 +502,7 @@ impl Machine {
             Distance::Smt
         } else if x.cache == y.cache {
             Distance::Cache
-        } else if x.node == y.node {
+        } else if self.node_and_bus_of(x) == self.node_and_bus_of(y) {
             Distance::Node
         } else {
             Distance::Remote

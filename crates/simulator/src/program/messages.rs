@@ -1,7 +1,7 @@
 //! Sending and receiving: what they do to channels, and what they take.
 
 use super::{Outcome, RETRY, entry_ns};
-use crate::allocator::Batch;
+use crate::allocator::{Batch, Memory, looker};
 use crate::caches::{Mark, Touched};
 use crate::content::Message;
 use crate::flags::WAKE_TTWU;
@@ -79,15 +79,18 @@ impl Kernel<'_> {
             return Outcome::Blocks;
         }
         let state = self.core.tasks.state_mut(task);
+        let (caches, cpus) = (&mut self.core.caches, &self.core.cpus);
         let mut sent = Touched { cpu, mark: Mark::COLD };
-        let mut batch = Batch::default();
-        if self.core.caches.are_there() {
+        let (mut batch, mut slab) = (Batch::default(), None);
+        if caches.are_there() {
             let memory;
-            (memory, batch) = self.core.allocator.get(cpu as usize);
-            let all_told = self.core.cpus.costs().message_bytes(bytes.into());
-            sent = self.core.caches.touch(cpu as usize, all_told, memory);
+            let looks = looker(caches, cpus, cpu as usize);
+            (memory, batch) = self.core.allocator.get(cpu as usize, looks);
+            let all_told = cpus.costs().message_bytes(bytes.into());
+            sent = caches.touch(cpu as usize, all_told, memory.map(|memory| memory.touched));
+            slab = memory.and_then(|memory| memory.slab);
         }
-        channel.put(Message { bytes, sent, request: state.request });
+        channel.put(Message { bytes, sent, slab, request: state.request });
         state.next_operation();
         let receiver = channel.receivers.pop_front();
         let dozes = std::mem::take(&mut channel.dozes);
@@ -128,15 +131,15 @@ impl Kernel<'_> {
         }
         let state = self.core.tasks.state_mut(task);
         let (caches, allocator) = (&mut self.core.caches, &mut self.core.allocator);
-        let costs = self.core.cpus.costs();
+        let cpus = &self.core.cpus;
         let mut batch = Batch::default();
         let (got, request) = channel.get(state.bytes_left, |message| {
             if caches.are_there() {
-                let bytes = costs.message_bytes(message.bytes.into());
-                let read = caches.touch(cpu as usize, bytes, Some(message.sent));
-                let freed = allocator.free(cpu as usize, read);
-                batch.shared += freed.shared;
-                batch.lines += freed.lines;
+                let bytes = cpus.costs().message_bytes(message.bytes.into());
+                let touched = caches.touch(cpu as usize, bytes, Some(message.sent));
+                let memory = Memory { touched, slab: message.slab };
+                let looks = looker(caches, cpus, cpu as usize);
+                batch = batch.and(allocator.free(cpu as usize, memory, looks));
             }
         });
         if request.is_some() || state.request.is_some() {
