@@ -3,6 +3,7 @@ places in which nothing can be written."""
 
 import contextlib
 import json
+import os
 import shutil
 import sqlite3
 import tempfile
@@ -80,6 +81,8 @@ def named_errors(store: Path, is_read_only: bool = False) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorname", "")
+        if code.startswith("SQLITE_CANTOPEN"):
+            _refuse_too_many_open()
         for prefix, (message, hint) in CAUSES.items():
             if code.startswith(prefix):
                 told = f"store {store}: {message} ({error})"
@@ -87,6 +90,14 @@ def named_errors(store: Path, is_read_only: bool = False) -> Iterator[None]:
         told = f"store {store}: {error} ({code or type(error).__name__})"
         hint = way_out("name another file with --store", is_read_only)
         raise StoreError(told, hint) from error
+
+
+def _refuse_too_many_open() -> None:
+    """Raises OSError if no more files may be open, which SQLite does not tell apart."""
+    with contextlib.ExitStack() as opened:
+        # A store's file, and two beside it.
+        for descriptor in (one for _ in range(2) for one in os.pipe()):
+            opened.callback(os.close, descriptor)
 
 
 def uri_to_read(path: Path, copies: contextlib.ExitStack) -> str:
