@@ -8,7 +8,9 @@ pub mod sink;
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -26,6 +28,19 @@ pub use group::end_with_parent;
 const POLL: Duration = Duration::from_millis(5);
 /// More than any program has to say that we ask something.
 const OUTPUT_BYTES_MAX: usize = 16 << 20;
+
+/// The file of a program that is named as a path, or is the first on `PATH` that can be run.
+pub fn file_of(program: &str) -> Option<PathBuf> {
+    if program.contains('/') {
+        return Some(program.into());
+    }
+    let path = std::env::var_os("PATH")?;
+    let mut files = std::env::split_paths(&path).map(|folder| folder.join(program));
+    files.find(|file| {
+        file.metadata()
+            .is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
+    })
+}
 
 /// A program that ended by itself.
 #[derive(Debug)]

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -46,10 +45,7 @@ impl Compiler {
     ///
     /// [`PolicyError`] if there is none, or one that might be it cannot be run.
     pub fn find(zig: Option<&Path>, notes: Option<&Path>) -> Result<Self, PolicyError> {
-        let noted = |one: Compiler| match notes {
-            Some(folder) => one.with_notes(folder),
-            None => one,
-        };
+        let noted = |one: Compiler| Compiler { notes: notes.map(Path::to_owned), ..one };
         let named = std::env::var("CLANG").unwrap_or_default();
         if !named.trim().is_empty() {
             return Ok(noted(Compiler::new(&named)));
@@ -145,7 +141,7 @@ impl Compiler {
 
     /// The file that has what this compiler says, if it is one that is asked once.
     fn note(&self) -> Option<PathBuf> {
-        let file = on_path(&self.program.program())?.canonicalize().ok()?;
+        let file = child::file_of(&self.program.program())?.canonicalize().ok()?;
         let name = file.file_name()?.to_string_lossy();
         let mut begins = [0; 4];
         File::open(&file).ok()?.read_exact(&mut begins).ok()?;
@@ -158,19 +154,6 @@ impl Compiler {
         let digest = hex(&Sha256::digest(told));
         Some(self.notes.as_ref()?.join(format!("{}.compiler", &digest[..16])))
     }
-}
-
-/// Where a program lies.
-fn on_path(program: &str) -> Option<PathBuf> {
-    if program.contains('/') {
-        return Some(program.into());
-    }
-    let path = std::env::var_os("PATH")?;
-    let files = std::env::split_paths(&path).map(|folder| folder.join(program));
-    files.into_iter().find(|file| {
-        file.metadata()
-            .is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
-    })
 }
 
 /// The number after "version" in what a clang says.

@@ -15,7 +15,12 @@ const MESSAGE_BYTES: u64 = 256;
 
 /// One CPU with a cache of so many KiB, where nothing but memory takes time.
 fn machine(cache_kib: u64) -> Machine {
-    let mut machine = costless(1, 1000);
+    machine_of(1, cache_kib)
+}
+
+/// The same with so many CPUs.
+fn machine_of(nr_cpus: usize, cache_kib: u64) -> Machine {
+    let mut machine = costless(nr_cpus, 1000);
     let costs = &mut machine.costs;
     (costs.line_bytes, costs.message_lines, costs.cache_kib) = (64, 2, cache_kib);
     costs.refill_ns_per_kib = [READ_NS_PER_KIB; 5];
@@ -134,13 +139,9 @@ fn a_slab_that_is_in_the_cache_is_looked_at_in_no_time() {
 /// What the kernel takes, and waits for a bus, where one writes all messages on CPU 0, and another
 /// reads them after it or, with a cache of its own, on CPU 1.
 fn on_two(bus: Option<Bus>, reader: u32, allocator: AllocatorCosts) -> (u64, u64) {
-    let mut machine = Machine { bus, ..costless(2, 1000) };
+    let mut machine = Machine { bus, ..machine_of(2, 1 << (20 * reader)) };
     machine.cpus[1].cache = 1;
-    let costs = &mut machine.costs;
-    (costs.line_bytes, costs.message_lines, costs.cache_kib) = (64, 2, 1 << (20 * reader));
-    costs.refill_ns_per_kib = [READ_NS_PER_KIB; 5];
-    costs.cold_write_ns_per_kib = WRITE_NS_PER_KIB;
-    (costs.allocator, costs.line_transfer_ns) = (allocator, [0, 0, 0, LINE_NS, 0]);
+    (machine.costs.allocator, machine.costs.line_transfer_ns) = (allocator, [0, 0, 0, LINE_NS, 0]);
     let mut workload = all_at_once();
     for (template, cpu) in workload.templates.iter_mut().zip([0, reader]) {
         *template = pinned(template.clone(), cpu);

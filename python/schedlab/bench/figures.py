@@ -62,7 +62,7 @@ def oneway_figure(
     """
     checked = finites(samples)
     circles = comparison_circles(checked)
-    figure = Drawing()
+    figure = Drawing(layout("", y_title, 16))
     for place, (name, sample) in enumerate(checked.items()):
         _draw_box(figure, place, name, sample)
         _draw_runs(figure, place, name, sample, looks[name])
@@ -73,7 +73,6 @@ def oneway_figure(
         lines = textwrap.wrap(name, NAME_CHARACTERS)[:NAME_LINES] or [""]
         names[name] = "<br>".join([*map(label, lines), f"n = {sample.size}"])
     nr_lines = max(text.count("<br>") for text in names.values())
-    figure.update_layout(**layout("", y_title, 16))
     bottom_px = ONEWAY_BOTTOM_PX + LINE_PX * (nr_lines - 1)
     figure.update_layout(height=ONEWAY_HEIGHT_PX, hovermode="closest", margin={"b": bottom_px})
     figure.update_yaxes(range=_y_range(checked, circles))
@@ -106,7 +105,7 @@ def forest_figure(rows: Sequence[ForestRow], baseline: str) -> Drawing:
     A filled mark is a claim and points to its side; an open one says that no difference was shown.
     There is at least one row, those of a group are together; `baseline` names the line at 1.
     """
-    figure = Drawing()
+    figure = Drawing(layout(f"time relative to {baseline} (×)", None, 16))
     # Rows stand one apart, and groups two thirds of a row more.
     steps = (1.0 if a.group == b.group else 1.66 for a, b in itertools.pairwise(rows))
     places = list(itertools.accumulate(steps, initial=0.0))
@@ -122,7 +121,6 @@ def forest_figure(rows: Sequence[ForestRow], baseline: str) -> Drawing:
             _draw_rows(figure, placed[verdict], *mark)
     _name_rows(figure, rows, places)
     lowest = places[-1] + 0.8
-    figure.update_layout(**layout(f"time relative to {baseline} (×)", None, 16))
     texts = max(len(row.text) for row in rows)
     figure.update_layout(
         height=FOREST_TOP_PX + FOREST_BOTTOM_PX + round(ROW_PX * (lowest + 0.8)),

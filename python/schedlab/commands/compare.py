@@ -125,9 +125,10 @@ def loading(modules: Sequence[str], after_s: float = LOAD_AFTER_S) -> Iterator[N
 def _load(modules: Sequence[str]) -> None:
     # Who needs it says what is wrong with it.
     with contextlib.suppress(ImportError):
-        loaded = [importlib.import_module(module) for module in modules]
-        if PAGE in modules:
-            loaded[modules.index(PAGE)].prepare()
+        for module in modules:
+            loaded = importlib.import_module(module)
+            if module == PAGE:
+                loaded.prepare()
 
 
 def _tell(

@@ -98,13 +98,17 @@ def timeline_figure(timelines: Timelines, looks: Mapping[str, Look]) -> Drawing:
 
 def _in(row: int) -> dict[str, str]:
     """The axes that a row of the figure has, as a trace names them."""
-    number = "" if row == 1 else str(row)
-    return {"xaxis": f"x{number}", "yaxis": f"y{number}"}
+    return {"xaxis": f"x{_number(row)}", "yaxis": f"y{_number(row)}"}
 
 
 def _say(figure: Drawing, letter: str, row: int, axis: dict) -> None:
     """Changes what is said of an axis of a row."""
-    figure.update_layout(**{f"{letter}axis{'' if row == 1 else row}": axis})
+    figure.update_layout(**{f"{letter}axis{_number(row)}": axis})
+
+
+def _number(row: int) -> str:
+    """Plotly's first axes have none."""
+    return "" if row == 1 else str(row)
 
 
 def _head(figure: Drawing, row: int, text: str, ink: str) -> None:

@@ -14,7 +14,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from schedlab.statistics.digits import p_text
-from schedlab.statistics.estimates import RUNS_FOR_INTERVAL_MIN, Ratio, bounded_ratio
+from schedlab.statistics.estimates import RUNS_FOR_INTERVAL_MIN, Ratio, Student, bounded_ratio
 from schedlab.statistics.samples import does_not_vary, positive
 
 # Of fewer runs nothing can be said: with lag 2 of 7 runs, a test has hardly anything to see.
@@ -171,9 +171,8 @@ def _student(
 ) -> Ratio:
     if worth < RUNS_FOR_INTERVAL_MIN:
         return Ratio(*sizes, math.exp(centre))
-    interval = scipy.stats.t(degrees, loc=centre, scale=error).interval
-    p_value = 2 * scipy.stats.t.sf(abs(centre) / error, degrees)
-    return bounded_ratio(sizes, math.exp(centre), interval, degrees, p_value)
+    found = Student(centre, error, degrees)
+    return bounded_ratio(sizes, math.exp(centre), found.interval, degrees, found.p_value)
 
 
 def log_mad(values: ArrayLike) -> float:

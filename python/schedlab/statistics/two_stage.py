@@ -11,12 +11,12 @@ variance", Annals of Mathematical Statistics 16, 1945.
 """
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike
 
 from schedlab.statistics.estimates import (
     RUNS_FOR_INTERVAL_MIN,
     Ratio,
+    Student,
     bounded_ratio,
     paired_ratio,
 )
@@ -37,9 +37,7 @@ def two_stage_ratio(a: ArrayLike, b: ArrayLike, nr_first: int, shares: int = 1) 
     if ratios_do_not_vary(log_a[:nr_first], log_b[:nr_first]):
         return usual
     logs, first = log_a - log_b, (log_a - log_b)[:nr_first]
-    mean, degrees = float(np.mean(logs)), first.size - 1
     error = float(np.std(first, ddof=1)) / logs.size**0.5
-    distribution = scipy.stats.t(degrees, loc=mean, scale=error)
-    p_value = 2 * scipy.stats.t.sf(abs(mean) / error, degrees)
+    found = Student(float(np.mean(logs)), error, first.size - 1)
     sizes = (logs.size, logs.size)
-    return bounded_ratio(sizes, usual.ratio, distribution.interval, degrees, p_value, shares)
+    return bounded_ratio(sizes, usual.ratio, found.interval, found.degrees, found.p_value, shares)

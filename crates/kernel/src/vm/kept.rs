@@ -259,12 +259,7 @@ fn digest_of(parts: &[&[u8]]) -> String {
 
 /// Of a program on PATH, or of a path: what changes when another one is installed.
 fn program_digest(program: &str) -> String {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let places = std::env::split_paths(&path).map(|directory| directory.join(program));
-    let about = std::iter::once(PathBuf::from(program))
-        .filter(|path| path.components().count() > 1)
-        .chain(places)
-        .find_map(|path| fs::metadata(path).ok());
+    let about = child::file_of(program).and_then(|path| fs::metadata(path).ok());
     about.map_or_else(String::new, |about| format!("{} {:?}", about.len(), about.modified().ok()))
 }
 
