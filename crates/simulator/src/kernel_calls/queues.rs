@@ -256,8 +256,12 @@ impl Core<'_> {
     fn iter_fetch(&mut self, at: usize, index: u32) -> bool {
         const BACKWARDS: u64 = 1 << 16;
         let rows = self.visible.width().tasks();
-        let shown =
-            |task: TaskId| std::ptr::without_provenance_mut(rows.address(task.into()) as usize);
+        // A product of two numbers of 32 bits: of these a processor makes several at a time.
+        let (begin, bytes) = (rows.begin, rows.bytes as u32);
+        let shown = |task: TaskId| {
+            let address = begin + u64::from(task) * u64::from(bytes);
+            std::ptr::without_provenance_mut(address as usize)
+        };
         let walk = self.visible.walks.get(at);
         let mut cursor = Cursor(walk.cursor);
         let wanted = CHUNK_GROWTH * walk.filled as usize;

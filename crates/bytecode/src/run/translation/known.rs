@@ -55,8 +55,17 @@ impl Value {
             {
                 Value::Given(Given { bytes: one.bytes.min(other.bytes), ..one })
             }
-            _ => Value::Any,
+            _ => self.if_asked_once(other).unwrap_or(Value::Any),
         }
+    }
+
+    /// What one call gave where it was asked on only one of two ways whether that is 0.
+    fn if_asked_once(self, other: Value) -> Option<Value> {
+        let unasked = |value| match value {
+            Value::Given(given) => Some(Given { is_there: false, ..given }),
+            _ => None,
+        };
+        unasked(self).filter(|_| unasked(self) == unasked(other)).map(Value::Given)
     }
 
     /// What still holds where a jump leads back to: a call may be made again there.
@@ -191,5 +200,33 @@ impl Known {
             }
             _ => Value::Any,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: what is known on two ways holds on both. Method: examples.
+
+    use super::*;
+
+    fn given(call: usize, is_there: bool) -> Value {
+        Value::Given(Given { call, offset: 8, bytes: 64, row_of: None, is_there })
+    }
+
+    #[test]
+    fn what_a_call_gave_is_known_where_one_way_has_not_asked_for_it() {
+        assert_eq!(given(7, true).join(given(7, false)), given(7, false));
+        assert_eq!(given(7, false).join(given(7, true)), given(7, false));
+        assert_eq!(given(7, true).join(given(7, true)), given(7, true));
+    }
+
+    #[test]
+    fn of_what_two_calls_gave_it_is_known_only_that_it_is_there() {
+        assert_eq!(given(7, true).join(given(9, true)), given(EARLIER, true));
+        assert_eq!(given(7, true).join(given(9, false)), Value::Any);
+        assert_eq!(given(7, false).join(given(9, false)), Value::Any);
+        let elsewhere =
+            Value::Given(Given { call: 7, offset: 0, bytes: 64, row_of: None, is_there: false });
+        assert_eq!(given(7, true).join(elsewhere), Value::Any);
     }
 }
