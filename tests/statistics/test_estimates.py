@@ -63,6 +63,11 @@ def test_quantiles_of_zero_to_ten_are_the_values_themselves():
 
 
 @given(SAMPLES)
+def test_quantiles_are_those_of_numpy_to_the_last_digit(values):
+    assert estimate(values).quantiles == tuple(np.quantile(values, QUANTILE_LEVELS))
+
+
+@given(SAMPLES)
 def test_the_interval_is_that_of_the_one_sample_t_test(values):
     assume(np.ptp(values) > 1e-9 * max(values))
     found = estimate(values)

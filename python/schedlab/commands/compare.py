@@ -6,6 +6,7 @@ Statistics and plots are imported where they are needed: they take longer to loa
 import contextlib
 import copy
 import importlib
+import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -27,6 +28,8 @@ STATISTICS = ("schedlab.experiment.table", "scipy.special", "scipy.optimize")
 PAGE = "schedlab.experiment.page"
 # A comparison that is done by then may need none of it.
 LOAD_AFTER_S = 1.0
+# How many threads OpenBLAS starts when it is loaded.
+BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 
 @click.command("compare")
@@ -124,11 +127,25 @@ def loading(modules: Sequence[str], after_s: float = LOAD_AFTER_S) -> Iterator[N
 
 def _load(modules: Sequence[str]) -> None:
     # Who needs it says what is wrong with it.
-    with contextlib.suppress(ImportError):
+    with contextlib.suppress(ImportError), _one_thread():
         for module in modules:
             loaded = importlib.import_module(module)
             if module == PAGE:
                 loaded.prepare()
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """A context in which NumPy and SciPy are loaded to compute in one thread. OpenBLAS would start
+    one for each CPU, and each would wait busily for its first work for a tenth of a second."""
+    is_ours = BLAS_THREADS not in os.environ
+    os.environ.setdefault(BLAS_THREADS, "1")
+    try:
+        yield
+    finally:
+        # Programs that are started here are to find what the user has set.
+        if is_ours:
+            del os.environ[BLAS_THREADS]
 
 
 def _tell(
