@@ -78,6 +78,7 @@ fn machine_of(file: String, table: &Table) -> Result<Machine, ScenarioError> {
     let costs = read_costs(&root.need("costs", "add a [costs] section")?)?;
     let costs_by_policy = read_costs_by_policy(&root, &costs)?;
     let nr_cpus = cpus.len();
+    let bus = read_bus(&root, &cpus, costs_by_policy.values().chain([&costs]))?;
     let linux = root.get("linux")?.map(|version| read_linux(&version)).transpose()?;
     let machine = Machine {
         name: stem(&document.file),
@@ -103,7 +104,7 @@ fn machine_of(file: String, table: &Table) -> Result<Machine, ScenarioError> {
         release: root.get("sched_ext")?.map(|release| read_release(&release)).transpose()?,
         linux,
         turbo_permille: read_turbo(&root)?,
-        bus: read_bus(&root, costs_by_policy.values().chain([&costs]))?,
+        bus,
         costs_by_policy,
         costs,
         interrupts: read_interrupts(&root, nr_cpus)?,
@@ -253,15 +254,43 @@ fn read_turbo(root: &TableNode) -> Result<Vec<u32>, ScenarioError> {
 
 fn read_bus<'a>(
     root: &TableNode,
+    cpus: &[Cpu],
     mut all_costs: impl Iterator<Item = &'a Costs>,
 ) -> Result<Option<Bus>, ScenarioError> {
     let Some(node) = root.get("bus")? else { return Ok(None) };
     let table = node.table(&BUS_KEYS)?;
-    let caches = sourced(&table, "caches")?.unsigned_32(1, CPUS_MAX as u32)?;
+    let sharing = sourced(&table, "caches")?;
+    let caches = sharing.unsigned_32(1, CPUS_MAX as u32)?;
     let capacity = sourced(&table, "mb_per_s")?;
     let mb_per_s = capacity.unsigned(1, BUS_MB_PER_S_MAX)?;
-    all_costs.try_for_each(|costs| check_bus(&capacity, mb_per_s, costs))?;
+    let nr_buses = cpus.iter().map(|cpu| cpu.cache / caches).max().map_or(0, |last| last + 1);
+    all_costs.try_for_each(|costs| {
+        check_bus(&capacity, mb_per_s, costs)?;
+        check_buses(&sharing, nr_buses, costs)
+    })?;
     Ok(Some(Bus { caches, mb_per_s }))
+}
+
+/// CPUs of another bus are as far away as those of another node, also within one, where files that
+/// know no second node may have left out what that costs.
+fn check_buses(sharing: &Node, nr_buses: u32, costs: &Costs) -> Result<(), ScenarioError> {
+    let all = [
+        ("line_transfer_ns", costs.line_transfer_ns),
+        ("refill_ns_per_kib", costs.refill_ns_per_kib),
+    ];
+    for (cost, ns) in all {
+        let [near, far] = [Distance::Node, Distance::Remote].map(|at| ns[at as usize]);
+        if nr_buses > 1 && near > 0 && far == 0 {
+            return Err(sharing.bad(
+                format!(
+                    "there are {nr_buses} buses, and `costs.{cost}.remote`, which is for CPUs of \
+                     another one, is 0"
+                ),
+                "say what it takes from there, or let all caches share one bus",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// What comes over a bus takes at least as long as the bus is busy with it, unless the machine does
