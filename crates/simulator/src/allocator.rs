@@ -56,8 +56,16 @@ pub struct Lines {
     pub written: u64,
 }
 
-/// What looking at lines came to: who touched them last from now on, and the rest as in [`Batch`].
-pub type Looked = (Touched, u64, u64);
+/// What looking at lines came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Looked {
+    /// Who touched them last from now on.
+    pub touched: Touched,
+    /// As in [`Batch`].
+    pub takes_ns: u64,
+    /// As in [`Batch`].
+    pub bytes: u64,
+}
 
 /// A slab: some objects beside each other, and what is to be known of them.
 #[derive(Clone, Copy, Debug)]
@@ -205,7 +213,7 @@ impl Allocator {
         look: &mut impl FnMut(Option<Touched>, Lines) -> Looked,
     ) {
         let slab = &mut self.slabs[slab as usize];
-        let (touched, takes_ns, bytes) = look(slab.touched, lines);
+        let Looked { touched, takes_ns, bytes } = look(slab.touched, lines);
         slab.touched = Some(touched);
         *batch = batch.and(Batch { takes_ns, bytes, ..Batch::default() });
     }
@@ -239,7 +247,7 @@ pub fn looker<'a>(
         let bytes = nr * costs.line_bytes;
         // Each kind of object has slabs of its own.
         let touched = caches.touch(here, costs.allocator.objects * bytes, by);
-        (touched, read * line_ns, 2 * bytes)
+        Looked { touched, takes_ns: read * line_ns, bytes: 2 * bytes }
     }
 }
 
@@ -274,7 +282,8 @@ mod tests {
 
     /// A line that is read takes a ns, and each has a byte.
     fn look(_: Option<Touched>, Lines { read, written }: Lines) -> Looked {
-        (Touched { cpu: 0, mark: Mark::COLD }, read, read + written)
+        let touched = Touched { cpu: 0, mark: Mark::COLD };
+        Looked { touched, takes_ns: read, bytes: read + written }
     }
 
     #[test]
