@@ -27,6 +27,9 @@ TOML_BYTES_MAX = 1 << 20
 # Brackets in brackets, and parts of one dotted key. Nobody writes ten.
 NESTING_MAX = 50
 
+# Policies and what they include, machines, workloads, experiments.
+SOURCES = (".c", ".h", ".o", ".toml")
+
 MISSING = "does not exist"
 KINDS = {
     stat.S_IFDIR: "is a directory",
@@ -76,6 +79,13 @@ def refuse_target(what: str, path: Path) -> None:
     """Refuses to write where something is that is no file: it would be lost, or waited for."""
     if (wrong := what_it_is(path)) and not wrong.endswith(MISSING):
         raise SchedlabError(f"{what} {wrong}", "name a file in a directory")
+
+
+def refuse_source(what: str, path: Path) -> None:
+    """Refuses to write where there is a file that, by its name, somebody wrote for us to read."""
+    if path.suffix in SOURCES and path.exists():
+        why = "would take the place of a source file that is there"
+        raise SchedlabError(f"{what} {why}", "name another file")
 
 
 def read(what: str, path: Path, bytes_max: int) -> bytes:
@@ -181,9 +191,11 @@ def _refuse_large(what: str, nr_bytes: int, bytes_max: int) -> None:
 
 def refuse_unwritable(path: Path, store: Path | None = None, what: str = "report") -> None:
     """Better before a long sweep than after it: makes a file beside it, and removes that. `what` it
-    is must not take the place of the store."""
+    is must not take the place of the store, nor of a source, unless it is a policy's set."""
     told = f"{what} {path}"
     refuse_target(told, path)
+    if what != "set":
+        refuse_source(told, path)
     directory = Path(os.path.realpath(path)).parent if path.is_symlink() else path.absolute().parent
     if not directory.is_dir():
         raise SchedlabError(f"{told}: there is no directory {directory}", "make it first")

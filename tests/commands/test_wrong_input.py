@@ -200,6 +200,23 @@ def test_a_report_never_takes_the_place_of_a_store_that_is_yet_to_be_made(comman
     assert not (tmp_path / "new.db").exists()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("compare", "fifo", *SCENARIO, "--report", "mine.bpf.c"),
+        ("compare", "fifo", *SCENARIO, "--report", "mine.toml"),
+        ("run", "fifo", *SCENARIO, "--queue-trace", "mine.bpf.c"),
+        ("check", "fifo", "--only", "crowd", "--junit", "mine.bpf.c"),
+    ],
+)
+def test_nothing_that_is_written_takes_the_place_of_a_source(command, tmp_path, words):
+    source = tmp_path / words[-1]
+    source.write_text("mine")
+    message = refused(command(*words))
+    assert f"{words[-1]} would take the place of a source file that is there" in message
+    assert source.read_text() == "mine"
+
+
 def test_a_report_of_no_experiment_is_refused(command):
     assert command("run", "fifo", *SCENARIO, "--store", "runs.db").returncode == 0
     assert "holds no experiment" in refused(command("report", "runs.db", "-o", "x.html"))

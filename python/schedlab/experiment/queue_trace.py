@@ -28,6 +28,7 @@ def refuse_unfit(path: Path | None, queue: str | None, is_simulated: bool) -> No
         what = "--queue-trace: a real kernel does not tell what it does to its dispatch queues"
         raise SchedlabError(what, "leave out --on: a simulated run tells all of it")
     user_file.refuse_target(f"--queue-trace {path}", path)
+    user_file.refuse_source(f"--queue-trace {path}", path)
     if not path.absolute().parent.is_dir():
         what = f"--queue-trace {path}: there is no directory {path.parent}"
         raise SchedlabError(what, "create it first")
