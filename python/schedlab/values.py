@@ -4,7 +4,8 @@
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NoReturn
 
@@ -145,6 +146,38 @@ def numeric(value: Value) -> float | None:
     if not quantity or quantity["unit"] not in UNIT_NS:
         return None
     return float(quantity["number"]) * UNIT_NS[quantity["unit"]]
+
+
+# Columns of what a workload was given and what else was varied begin so.
+PARAMETER = "parameter."
+TRUTH = {"true": True, "false": False}
+
+
+@dataclass
+class Texts:
+    """What texts are that stand for values of one thing, from one to the next."""
+
+    _are_truths: bool = True
+    _are_numbers: bool = True
+    _are_quantities: bool = True
+
+    def see(self, text: str) -> None:
+        """One more of them."""
+        value = parse_value(text)
+        self._are_truths &= text in TRUTH
+        self._are_numbers &= not isinstance(value, str)
+        self._are_quantities &= numeric(value) is not None
+
+    def reader(self) -> tuple[Callable[[str], Any], str]:
+        """What reads them all, and how the name of their column ends then: truth values, numbers,
+        times as whole nanoseconds, else texts."""
+        if self._are_truths:
+            return TRUTH.__getitem__, ""
+        if self._are_numbers:
+            return parse_value, ""
+        if self._are_quantities:
+            return lambda text: round(numeric(parse_value(text)) or 0), "_ns"
+        return str, ""
 
 
 def parse_duration_ns(place: str, text: str, times: int = 1) -> int:

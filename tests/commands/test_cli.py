@@ -261,7 +261,7 @@ def test_a_deadlock_is_told_of_the_workload_and_not_of_the_policy(command, tmp_p
     assert done.returncode == 1
     assert re.match(
         r"error: workload stuck came to a deadlock at 0\.\d+ s under fifo on laptop, seed 1:"
-        r" all 1 living tasks wait",
+        r" the one living task, .* at step \d+ of its program, waits for what nobody does",
         done.stderr,
     )
     assert "policy fifo" not in done.stderr

@@ -71,6 +71,11 @@ def test_all_that_was_varied_has_a_column(command, tmp_path):
     frame = sl.open(tmp_path / "v.db").runs()
     assert {*frame["round_robin.slice_ns"]} == {10**6, 2 * 10**6}
     assert {*frame["cpus"]} == {1, 2}
+    assert command("export", "v.db", "-o", "v.parquet").returncode == 0
+    table = pandas.read_parquet(tmp_path / "v.parquet")
+    assert {*table["parameter.round_robin.slice_ns"]} == {10**6, 2 * 10**6}
+    assert {*table["parameter.cpus"]} == {1, 2}
+    assert {*table["parameter.threads"]} == {False}
 
 
 def test_requests_and_groups_of_tasks_have_columns(command, tmp_path):

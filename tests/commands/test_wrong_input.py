@@ -217,6 +217,47 @@ def test_nothing_that_is_written_takes_the_place_of_a_source(command, tmp_path, 
     assert source.read_text() == "mine"
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("[with]\ngroups = -3", "with.groups=-3: "),
+        ("[with]\ngroup = 3", "unknown parameter 'group'"),
+        ("[set]\ncfs.latency_ns = -3", "set.cfs.latency_ns: '-3' does not fit"),
+        ('[vary]\ngroups = ["a"]', "vary.groups=a: "),
+        ('until_ci = "0%"', "until_ci: '0%' is not a percentage"),
+    ],
+)
+@pytest.mark.parametrize("verb", [("compare", "--experiment"), ("sweep",)])
+def test_what_an_experiment_file_says_wrongly_is_named_with_the_file(
+    command, tmp_path, verb, said, told
+):
+    head = 'policies = ["cfs", "fifo"]\nmachine = "osdl-1"\nworkload = "hackbench"'
+    (tmp_path / "e.toml").write_text(f"{head}\n{said}\n")
+    message = refused(command(*verb, "e.toml", "--store", "new.db"))
+    assert f"e.toml: {told}" in message
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_an_option_that_was_typed_is_named_and_not_the_file(command, tmp_path):
+    head = 'policies = ["cfs"]\nmachine = "osdl-1"\nworkload = "hackbench"\n'
+    (tmp_path / "e.toml").write_text(head)
+    words = ("compare", "--experiment", "e.toml", "--with", "groups=-3")
+    assert refused(command(*words)).startswith("error: --with groups=-3: ")
+
+
+def test_a_way_out_of_a_merge_names_no_option_that_it_has_not(command, tmp_path):
+    (tmp_path / "no.db").write_text("no store, but long enough to be looked at")
+    message = refused(command("merge", "no.db", "new.db"))
+    assert "name another file" in message
+    assert "--store" not in message
+
+
+@pytest.mark.parametrize("policy", ["x y=cfs", "=cfs", "x="])
+def test_what_is_no_label_is_told_as_one(command, policy):
+    message = refused(command("compare", policy, *SCENARIO))
+    assert f"{policy!r} is no policy with a label" in message
+
+
 def test_a_report_of_no_experiment_is_refused(command):
     assert command("run", "fifo", *SCENARIO, "--store", "runs.db").returncode == 0
     assert "holds no experiment" in refused(command("report", "runs.db", "-o", "x.html"))

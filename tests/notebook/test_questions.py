@@ -22,6 +22,7 @@ import schedlab as sl
 from made_measurements import MadeStore
 from schedlab.errors import BadValue, SchedlabError, UnknownName
 from schedlab.notebook.answers import frame_of
+from schedlab.notebook.keywords import _keywords
 from schedlab.store.runs import Store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -516,6 +517,27 @@ def test_a_report_never_takes_the_place_of_its_store(tmp_path):
     with pytest.raises(SchedlabError, match="would take the place of the store"):
         answer.report(tmp_path / "w.db")
     assert len(sl.open(tmp_path / "w.db").runs()) == 1
+
+
+def test_where_all_times_are_equal_a_figure_says_so_and_what_does_differ(tmp_path):
+    answer = sl.compare(
+        ["cfs", "o1"], "nice_shares", "osdl-1", repeat=1, length="200ms", store=tmp_path / "s.db"
+    )
+    with pytest.raises(SchedlabError, match="all runs took the same time") as raised:
+        answer.figure()
+    assert "interactivity" in raised.value.hint
+
+
+def test_a_number_that_no_policy_has_is_an_error_of_ours(answer):
+    with pytest.raises(SchedlabError, match="no variable or map nothing"):
+        answer.watched("nothing")
+
+
+def test_a_command_in_a_message_keeps_its_options():
+    told = "give --workload and --seed; replay: schedlab run fifo --workload x --seed 1"
+    assert (
+        _keywords(told) == "give workload and seed; replay: schedlab run fifo --workload x --seed 1"
+    )
 
 
 def test_threads_may_ask_at_the_same_time():

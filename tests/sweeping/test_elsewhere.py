@@ -462,7 +462,7 @@ def test_an_examined_run_that_meets_the_limit_says_nothing(tmp_path):
     at_once_s = 0.01
     asked = definition.build(ASKED | {"with": {"groups": "9", "loops": "99999"}})
     with Store(tmp_path / "x.db") as store:
-        assert loop.begin(asked, store, "schedlab sweep").examine(at_once_s) == []
+        assert loop.begin(*loop.laid_out(asked), store, "schedlab sweep").examine(at_once_s) == []
     grid = Grid(asked)
     assert at_worker.enrol(at_worker.errand("v", grid, [(grid[0], "f00")], at_once_s)) == ""
 

@@ -26,11 +26,18 @@ impl Check {
         let outcome = subject.attempt(&scenario, seed, None);
         let wait_limit = subject.promises.limit(self.name, Ask::Wait.property());
         let mut rows = vec![self.soundness(outcome.problem.clone(), wait_limit)];
-        let broke_off = outcome.facts.tasks.is_empty();
-        for &ask in self.asks.iter().filter(|_| !broke_off) {
+        let began = !outcome.facts.tasks.is_empty();
+        let ended_early =
+            matches!(outcome.problem, Some(Problem { kind: ProblemKind::Failure(_), .. }))
+                && rows[0].verdict == Verdict::Violated;
+        for &ask in self.asks.iter().filter(|_| began) {
             let (measured, detail) = measure(ask, &scenario.workload, &outcome, subject);
             let limit = subject.promises.limit(self.name, ask.property());
-            rows.push(Row::judged(self.name, ask.property(), measured, limit, detail));
+            let row = Row::judged(self.name, ask.property(), measured, limit, detail);
+            // What would have come nobody knows; what is too much already stays so.
+            if !ended_early || row.verdict == Verdict::Violated {
+                rows.push(row);
+            }
         }
         rows
     }

@@ -5,6 +5,7 @@ pub mod parameters;
 use crate::model::duration::{DURATION_HINT, parse_duration_ns};
 use crate::model::error::{ScenarioError, choices};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use toml::{Table, Value};
@@ -15,7 +16,12 @@ pub(crate) fn read_table(path: &Path) -> Result<(String, Table), ScenarioError> 
     let text = std::fs::read_to_string(path).map_err(|error| ScenarioError::Unreadable {
         file: file.clone(),
         reason: error.to_string(),
-        hint: "check the name; `schedlab list` shows what is shipped".to_string(),
+        hint: match error.kind() {
+            ErrorKind::PermissionDenied => "give yourself the right to read it",
+            ErrorKind::InvalidData => "write it in UTF-8",
+            _ => "check the name; `schedlab list` shows what is shipped",
+        }
+        .to_string(),
     })?;
     let table = parse_table(&file, &text)?;
     Ok((file, table))

@@ -79,13 +79,11 @@ impl Kernel<'_> {
             return self.core.fail(FailureKind::Limit, "nothing is left to happen".to_owned());
         };
         let state = self.core.tasks.state(task);
-        let message = format!(
-            "deadlock: all {} living tasks wait for each other, among them {} at step {} of its \
-             program",
-            self.core.tasks.nr_alive(),
-            self.core.tasks.label(task),
-            state.pc
-        );
+        let who = format!("{} at step {} of its program", self.core.tasks.label(task), state.pc);
+        let message = match self.core.tasks.nr_alive() {
+            1 => format!("deadlock: the one living task, {who}, waits for what nobody does"),
+            nr => format!("deadlock: all {nr} living tasks wait for each other, among them {who}"),
+        };
         self.core.fail_about(task, FailureKind::Deadlock, message);
     }
 

@@ -128,7 +128,8 @@ def json_lines(text: str, place: str) -> list[dict]:
     try:
         return [user_file.json_of(line) for line in text.splitlines() if line.strip()]
     except ValueError as error:
-        raise SchedlabError(f"{place}: line is no JSON: {error}") from error
+        hint = "take what `schedlab-bench` printed, a JSON object a line"
+        raise SchedlabError(f"{place}: a line is no JSON: {error}", hint) from error
 
 
 class Measurements(dict[tuple[str, str], Measured]):

@@ -77,13 +77,16 @@ def compare_verb(
     given["with"] = values.parse_assignments("--with", parameters)
     given |= {"set": values.parse_set(settings), "kernel": kernel}
     given["cpus"] = vm.simulated_cpus(on, cpus)
-    asked = definition.build(_merge(file, given))
+    path = catalogue.find(catalogue.EXPERIMENTS, file) if file else None
+    with definition.naming(path, given):
+        asked = definition.build(_merge(path, given))
     if report_path:
         user_file.refuse_unwritable(report_path, store)
     elif looked_at or scenario or watch:
         why = "--timeline, --scenario and --watch are of a report"
         raise SchedlabError(why, "add --report FILE.html")
-    cells = expand(asked)
+    with definition.naming(path, given):
+        cells = expand(asked)
     wish = timelines.Wish(looked_at or (), scenario or "", watch, asked.watch)
     labels = list(dict.fromkeys(cell.policy.label for cell in cells))
     # Better before a long sweep than after it.
@@ -188,9 +191,9 @@ def _tell(
     return bool(answer.study.incomplete)
 
 
-def _merge(file: str | None, given: Mapping) -> dict:
+def _merge(path: Path | None, given: Mapping) -> dict:
     """What an experiment file says, overridden by what the options say."""
-    of_file = definition.read_options(catalogue.find(catalogue.EXPERIMENTS, file)) if file else {}
+    of_file = definition.read_options(path) if path else {}
     merged = {"repeat": definition.REPEATS, "vary": {}, "with": {}, "set": {}}
     merged |= copy.deepcopy(of_file)
     for key, value in given.items():

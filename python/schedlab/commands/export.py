@@ -4,17 +4,18 @@ CSV and Parquet have a row a run, a repetition, a comparison or a round of a hea
 number as it is; LaTeX has the table that a report shows, a row a scenario and a column a policy.
 """
 
+import collections
 import csv
 import functools
 import io
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 import click
 
-from schedlab import user_file, whole_file
+from schedlab import user_file, values, whole_file
 from schedlab.bench.stored import comparison_rows, repetition_rows
 from schedlab.commands import options
 from schedlab.errors import BadValue, SchedlabError
@@ -132,9 +133,18 @@ def _parquet(each: Each, file: BinaryIO) -> int:
         why = "Parquet is written by pyarrow, which is not installed"
         raise SchedlabError(why, "`pip install 'schedlab[parquet]'`, or write a .csv") from error
 
+    readers = _readers(each())
+
+    def typed(row: dict) -> dict:
+        cells = {}
+        for name, cell in row.items():
+            read, unit = readers.get(name, (None, ""))
+            cells[name.removesuffix(unit) + unit] = cell if read is None else read(str(cell))
+        return cells
+
     def tables() -> Iterator[pyarrow.Table]:
         rows = each()
-        while some := list(itertools.islice(rows, ROWS_TOGETHER)):
+        while some := [typed(row) for row in itertools.islice(rows, ROWS_TOGETHER)]:
             # A number that some rows lack stays a whole number in the others.
             frame = pandas.DataFrame(some).convert_dtypes()
             yield pyarrow.Table.from_pandas(frame, preserve_index=False)
@@ -148,6 +158,16 @@ def _parquet(each: Each, file: BinaryIO) -> int:
             writer.write_table(pyarrow.concat_tables(both, promote_options="permissive"))
             nr_rows += table.num_rows
     return nr_rows
+
+
+def _readers(rows: Iterable[dict]) -> dict[str, tuple[Callable[[str], Any], str]]:
+    """What reads the texts of each parameter's column, and how that column's name ends then."""
+    columns = collections.defaultdict(values.Texts)
+    for row in rows:
+        for name, value in row.items():
+            if name.startswith(values.PARAMETER):
+                columns[name].see(str(value))
+    return {name: texts.reader() for name, texts in columns.items()}
 
 
 def _one_schema(schemas: Sequence[Any]) -> Any:

@@ -1,5 +1,7 @@
 """The verb `schedlab merge`: several stores in one."""
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import asdict
 
 import click
@@ -10,6 +12,16 @@ from schedlab.report import tables
 from schedlab.shown import print_note
 from schedlab.store.merge import merge
 from schedlab.store.runs import Store
+
+
+@contextlib.contextmanager
+def _plain_hints() -> Iterator[None]:
+    """A context in which a way out names no option that there is not: here stores are words."""
+    try:
+        yield
+    except SchedlabError as error:
+        error.hint = error.hint and error.hint.removesuffix(" with --store")
+        raise
 
 
 @click.command("merge")
@@ -27,7 +39,7 @@ def merge_verb(store, others, as_json) -> None:
             hint = "name the stores that it shall get"
             raise SchedlabError(f"store {other} cannot be merged into itself", hint)
     taken = {}
-    with Store(store) as kept:
+    with _plain_hints(), Store(store) as kept:
         for other in others:
             rows = merge(kept, other, print_note)
             taken[str(other)] = {what: asdict(of) for what, of in rows.items()}

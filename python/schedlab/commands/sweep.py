@@ -32,10 +32,13 @@ def sweep_verb(file, jobs, where, limit, store, quiet, as_json) -> bool:
     crash, the same command goes on where it stopped.
     """
     limit_s = loop.limit_s(limit)
-    options_of_file = definition.read_options(catalogue.find(catalogue.EXPERIMENTS, file))
-    asked = definition.build({"repeat": definition.REPEATS, **options_of_file})
+    path = catalogue.find(catalogue.EXPERIMENTS, file)
+    options_of_file = definition.read_options(path)
+    with definition.naming(path, {}):
+        asked = definition.build({"repeat": definition.REPEATS, **options_of_file})
+        laid_out = loop.laid_out(asked)
     with Store(store) as opened:
-        made = loop.begin(asked, opened, options.command())
+        made = loop.begin(*laid_out, opened, options.command())
         try:
             tell = (lambda text: None) if quiet else print_note
             made.make_runs(made.engine(jobs, where, tell, limit_s), quiet, limit_s)

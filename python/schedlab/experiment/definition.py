@@ -6,15 +6,16 @@ Options and file say the same things in the same words, so both become one plain
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from schedlab import catalogue, user_file
 from schedlab.digests import digest_of
-from schedlab.errors import BadValue, ExperimentError, UnknownName, refuse_unknown
+from schedlab.errors import BadValue, ExperimentError, SchedlabError, UnknownName, refuse_unknown
 from schedlab.experiment import claims, published, sampling
 from schedlab.experiment.varying import CPUS, CPUS_MAX, machine_size, tunable_of
 from schedlab.report.forms import count_text
@@ -34,6 +35,8 @@ SEED_MAX = 2**63 - 1 - CELLS_MAX
 DEFAULT_CPUS = "2"
 LABEL = re.compile(r"[A-Za-z0-9_.+-]+")
 LABELLED = re.compile(rf"({LABEL.pattern})=(.+)")
+# How an error begins that is about an option, with the name of what that sets, if it has one.
+OPTION = re.compile(r"--(?P<key>[a-z-]+)(?P<space> ?)(?P<name>[^ =:]*)")
 # What an experiment needs, and where its files lie.
 SHELVES = {
     "policies": catalogue.POLICIES,
@@ -235,8 +238,14 @@ def _policy_choice(text: str) -> PolicyChoice:
 
 def _split_label(text: str) -> tuple[str, str]:
     """The label, empty if none is given, and the policy: a path may hold `=` too."""
-    labelled = LABELLED.fullmatch(text)
-    return labelled.groups() if labelled else ("", text)
+    if labelled := LABELLED.fullmatch(text):
+        return labelled.groups()
+    label, equals, policy = text.partition("=")
+    if equals and "/" not in label:
+        hint = "write LABEL=POLICY, with a label of letters, digits and _.+- only"
+        what = f"{text!r} is no policy with a label"
+        raise ExperimentError(f"{what}: {label!r} is no label" if policy else what, hint)
+    return "", text
 
 
 def name_of(text: str) -> str:
@@ -315,6 +324,29 @@ def read_options(path: Path) -> dict:
     """
     hint = "write it as docs/reference/cli.md has it under Experiment files"
     return options_of(user_file.toml(f"experiment file {path}", path, hint), path)
+
+
+@contextlib.contextmanager
+def naming(path: Path | None, typed: Mapping) -> Iterator[None]:
+    """A context in which errors in what an experiment file says name it and its key, and not an
+    option that nobody has typed; `typed` are the options that somebody has."""
+    try:
+        yield
+    except (SchedlabError, catalogue.native().NativeError) as error:
+        text = getattr(error, "message", str(error))
+        given = {key: value for key, value in typed.items() if value not in (None, [], {})}
+        found = OPTION.match(text)
+        if found is None:
+            told, is_typed = text, bool(given)
+        else:
+            key, name = found["key"].replace("-", "_"), found["name"]
+            told = f"{key}{'.' * bool(name)}{text[found.start('name') :]}"
+            of = given.get(key, ())
+            # What is set is a number of a policy's: POLICY.TUNABLE.
+            is_typed = bool(of) and (not isinstance(of, Mapping) or name.split(".")[0] in of)
+        if path is None or is_typed or str(path) in text:
+            raise
+        raise ExperimentError(f"{path}: {told}", error.hint) from error
 
 
 def options_of(given: Mapping, path: Path) -> dict:

@@ -133,7 +133,7 @@ def run_row(record: RunRecord) -> dict:
     }
     varied = {name: str(value) for name, value in record.varied.items()}
     parameters = varied | manifest["parameters"]
-    row |= {f"parameter.{name}": value for name, value in parameters.items()}
+    row |= {f"{values.PARAMETER}{name}": value for name, value in parameters.items()}
     return row | dict(_numbers("", record.result))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import html
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 # Of a timeline's rows.
 STAY = ["start_ns", "end_ns", "cpu", "pid"]
 # What the name of a workload's parameter begins with in a row.
-PARAMETER = "parameter."
-TRUTH = {"true": True, "false": False}
 
 
 class Paged:
@@ -262,8 +260,12 @@ class Comparison(Paged):
 
         looks = looks_of(self.study.policies)
         drawn = {panel.name: figure for panel, figure in makespan_figures(self.study, looks)}
+        if not drawn and any(cell.makespan for panel in self.study.panels for cell in panel.cells):
+            hint = "`interactivity()` and `report(PATH)` have what differs, where anything does"
+            raise SchedlabError("there is nothing to draw: all runs took the same time", hint)
         return chosen_figure("machine", machine, drawn)
 
+    @ours
     def watched(self, *expressions: str, scenario: str = "") -> pandas.DataFrame:
         """What numbers inside the policies were over time, of one run of each policy that has them,
         which is made again; see `simulate` for expressions. On a real kernel that is another run.
@@ -429,26 +431,16 @@ def frame_of(rows: Sequence[Any], columns: Sequence[str] | None = None) -> panda
     frame = pandas.DataFrame(rows, columns=columns)
     names = {}
     for column in frame.columns:
-        if str(column).startswith(PARAMETER):
-            read, unit = _reader(frame[column].dropna().map(str))
+        if str(column).startswith(values.PARAMETER):
+            texts = values.Texts()
+            frame[column].dropna().map(str).map(texts.see)
+            read, unit = texts.reader()
             frame[column] = frame[column].map(lambda text, read=read: read(str(text)), "ignore")
-            name = column.removeprefix(PARAMETER).removesuffix(unit) + unit
+            name = column.removeprefix(values.PARAMETER).removesuffix(unit) + unit
             names[column] = column if name in frame.columns else name
     return frame.rename(columns=names)
 
 
-def _reader(texts: Sequence[str]) -> tuple[Callable[[str], Any], str]:
-    """What reads these texts, and the unit that the name of their column gets."""
-    if all(text in TRUTH for text in texts):
-        return TRUTH.__getitem__, ""
-    parsed = [values.parse_value(text) for text in texts]
-    if not any(isinstance(value, str) for value in parsed):
-        return values.parse_value, ""
-    if all(values.numeric(value) is not None for value in parsed):
-        return lambda text: round(values.numeric(values.parse_value(text)) or 0), "_ns"
-    return str, ""
-
-
 def parameters(given: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters as the columns of a row of `frame_of`."""
-    return {f"{PARAMETER}{name}": value for name, value in given.items()}
+    return {f"{values.PARAMETER}{name}": value for name, value in given.items()}

@@ -44,6 +44,8 @@ PLAIN = [
         (r"name another file with --store", "name another file: store=PATH"),
     )
 ]
+# What is to be typed into a shell keeps its options.
+COMMAND = re.compile(r"(`schedlab [^`]*`|(?<=replay: )schedlab .*)", re.DOTALL)
 KEYWORDS = {"with ": "", "set": "tunables", "jobs": "processes"}
 KEYWORDS |= {"until-ci": "until", "repeat-max": "repeat_max", "range": "ranges", "write": "file"}
 
@@ -87,7 +89,9 @@ def _keywords(text: str) -> str:
     text = text.replace("add --on vm", "give on=vm()")
     text = text.replace("`schedlab run` has --on vm", "give on=vm()")
     text = text.replace(" (--vary)", "").replace(" (--with)", "")
-    return OPTION.sub(lambda option: KEYWORDS.get(option[1], option[1]), text)
+    plain = functools.partial(OPTION.sub, lambda option: KEYWORDS.get(option[1], option[1]))
+    parts = enumerate(COMMAND.split(text))
+    return "".join(part if number % 2 else plain(part) for number, part in parts)
 
 
 def command_line(words: Sequence[str], options: Mapping[str, Any], store: Path_) -> str:

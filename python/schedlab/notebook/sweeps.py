@@ -53,9 +53,10 @@ def sweep(
         options, words = definition.read_options(path), [str(experiment)]
     limit_s, where = loop.limit_s(limit), None if dask is None else str(dask)
     asked = definition.build({"repeat": REPEATS} | options)
+    laid_out = loop.laid_out(asked)
     command = command_line(["sweep", *words], {"--dask": dask}, store)
     with Store(path_of(store)) as kept:
-        made = loop.begin(asked, kept, command)
+        made = loop.begin(*laid_out, kept, command)
         try:
             tell = print_note if progress else lambda text: None
             engine = made.engine(processes, where, tell, limit_s)

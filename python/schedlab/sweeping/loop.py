@@ -47,8 +47,8 @@ EXAMINED_S = 10.0
 FAILURES_TOLD = 10
 
 
-def begin(asked: Experiment, store: Store, command: str) -> "Sweep":
-    """A sweep on its way, in a store that knows of it and of the command from now on.
+def laid_out(asked: Experiment) -> tuple[Experiment, Grid]:
+    """A sweep with the digest of all that it reads, and its grid.
 
     Raises SchedlabError or NativeError if something that it names is wrong.
     """
@@ -63,7 +63,12 @@ def begin(asked: Experiment, store: Store, command: str) -> "Sweep":
         what = f"the sweep has {len(grid):,} runs, more than {RUNS_MAX:,}"
         raise ExperimentError(what, "ask for fewer points, vary fewer values, or repeat less")
     # The sweep's id has the inputs in it, so a place that is filled was filled from these files.
-    asked = replace(asked, inputs=_digest_of_inputs(asked, grid))
+    return replace(asked, inputs=_digest_of_inputs(asked, grid)), grid
+
+
+def begin(asked: Experiment, grid: Grid, store: Store, command: str) -> "Sweep":
+    """A sweep that is laid out on its way, in a store that knows of it and of the command from now
+    on."""
     store.add_experiment(
         StoredExperiment(asked.id, asked.name, asked.definition, command, timestamp())
     )
