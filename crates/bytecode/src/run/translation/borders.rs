@@ -101,7 +101,7 @@ impl Translator<'_> {
                 let reach = offset.saturating_add(low)..offset.saturating_add(high);
                 reach.start < i64::from(at) + ITERATOR_BYTES && i64::from(at) < reach.end
             }
-            (Value::Given(_), _) => false,
+            (Value::Given(given), _) => given.may_be_in_frame,
             _ => true,
         };
         if reaches_it {
@@ -109,10 +109,11 @@ impl Translator<'_> {
         }
     }
 
-    /// The same where an iterator at a place in the frame, if that is known, has been written.
+    /// The same where an iterator at a place in the frame, if that is known, has been written; the
+    /// one that is followed may be met behind here, and a jump lead back.
     #[cfg_attr(target_arch = "aarch64", allow(dead_code))]
     pub(super) fn forget_walk_at(&mut self, iterator: Option<i32>) {
-        if iterator.is_none() || iterator == self.walked {
+        if iterator.is_none() || self.walked.is_none() || iterator == self.walked {
             self.forget_walk();
         }
     }

@@ -40,6 +40,8 @@ pub(super) struct Given {
     pub(super) row_of: Option<Rows>,
     /// Whether it is known not to be 0.
     pub(super) is_there: bool,
+    /// Whether it may lie in a frame, where the iterator of a walk may be.
+    pub(super) may_be_in_frame: bool,
 }
 
 /// What stands for a call that was made before a jump led back, or on one of two ways.
@@ -53,7 +55,8 @@ impl Value {
             (Value::Given(one), Value::Given(other))
                 if (one.offset, one.row_of) == (other.offset, other.row_of) =>
             {
-                Value::Given(Given { bytes: one.bytes.min(other.bytes), ..one })
+                let may_be_in_frame = one.may_be_in_frame || other.may_be_in_frame;
+                Value::Given(Given { bytes: one.bytes.min(other.bytes), may_be_in_frame, ..one })
             }
             _ => self.if_asked_once(other).unwrap_or(Value::Any),
         }
@@ -127,6 +130,11 @@ impl Known {
         if let Some(written) = of.writes() {
             self.0[written.number()] = value;
         }
+    }
+
+    /// What a call finds in a register that nothing was written to on one of the ways to it.
+    pub(super) fn is_cleared(&mut self, register: usize) {
+        self.0[register] = Value::Number(0);
     }
 
     /// What holds of R0 after a call that gave this.
@@ -210,7 +218,8 @@ mod tests {
     use super::*;
 
     fn given(call: usize, is_there: bool) -> Value {
-        Value::Given(Given { call, offset: 8, bytes: 64, row_of: None, is_there })
+        let may_be_in_frame = false;
+        Value::Given(Given { call, offset: 8, bytes: 64, row_of: None, is_there, may_be_in_frame })
     }
 
     #[test]
@@ -225,8 +234,11 @@ mod tests {
         assert_eq!(given(7, true).join(given(9, true)), given(EARLIER, true));
         assert_eq!(given(7, true).join(given(9, false)), Value::Any);
         assert_eq!(given(7, false).join(given(9, false)), Value::Any);
-        let elsewhere =
-            Value::Given(Given { call: 7, offset: 0, bytes: 64, row_of: None, is_there: false });
+        let Value::Given(one) = given(7, true) else { unreachable!("made above") };
+        let elsewhere = Value::Given(Given { offset: 0, is_there: false, ..one });
         assert_eq!(given(7, true).join(elsewhere), Value::Any);
+        let in_frame = Given { may_be_in_frame: true, ..one };
+        let both = Value::Given(Given { call: EARLIER, ..in_frame });
+        assert_eq!(given(9, true).join(Value::Given(in_frame)), both);
     }
 }

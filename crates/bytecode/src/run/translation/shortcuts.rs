@@ -18,6 +18,7 @@ pub(super) const ARGUMENTS: Range<usize> = 1..6;
 impl Translator<'_> {
     /// Translates a call; gives how many instructions are then not yet counted.
     pub(super) fn call_host(&mut self, at: usize, call: usize, uncounted: i32) -> i32 {
+        self.know_cleared(at);
         let shortcut = self.program.shortcuts.get(&call).copied();
         let is_unknown = shortcut == Some(Shortcut::Element) && self.elements().is_none();
         let Some(shortcut) = shortcut.filter(|_| !is_unknown) else {

@@ -58,6 +58,7 @@ impl Translator<'_> {
                 continue;
             }
             if let Instruction::Call(Callee::Offered(_)) = of {
+                self.know_cleared(at);
                 self.asked = self.asked_of(at).or(self.asked);
             }
             self.part_if_asked(at, of);
@@ -139,7 +140,8 @@ impl Translator<'_> {
             Value::Number(map) => Some(map),
             _ => None,
         };
-        let (bytes, row_of) = match *self.program.shortcuts.get(&call)? {
+        let shortcut = *self.program.shortcuts.get(&call)?;
+        let (bytes, row_of) = match shortcut {
             Shortcut::Element => (self.program.elements.get(&map?)?.bytes, None),
             Shortcut::Cell { .. } => (*self.program.cells.get(&map?)?, None),
             Shortcut::NextItem(walks) => (walks.rows.bytes as u32, Some(walks.rows)),
@@ -148,7 +150,17 @@ impl Translator<'_> {
         };
         // Where it is 0, another way is gone: see `Asked`.
         let is_there = self.asked.is_some_and(|asked| asked.call == at);
-        Some(Given { call: at, offset: 0, bytes, row_of, is_there })
+        let may_be_in_frame = shortcut == Shortcut::NextNumber;
+        Some(Given { call: at, offset: 0, bytes, row_of, is_there, may_be_in_frame })
+    }
+
+    /// Knows what a call finds in registers that were not written on each way to it: ways that are
+    /// closed here, by what is known, count there.
+    pub(super) fn know_cleared(&mut self, call: usize) {
+        for register in self.program.unwritten_at(call) {
+            self.late &= !(1 << register);
+            self.state.get_or_insert_default().known.is_cleared(register);
+        }
     }
 
     /// What is known here. Nothing is where no way leads.
