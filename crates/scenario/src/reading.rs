@@ -269,11 +269,15 @@ fn one_line(value: &Value) -> String {
     let text = match value {
         Value::Table(table) if table.is_empty() => "an empty table".to_string(),
         Value::Table(table) => {
-            let keys: Vec<&str> = table.keys().map(String::as_str).collect();
-            format!("a table of {{{}}}", keys.join(", "))
+            let keys = table.keys().map(String::as_str).collect::<Vec<&str>>().join(", ");
+            return format!("a table of {{{}}}", shortened(keys));
         }
         other => other.to_string().replace('\n', " "),
     };
+    shortened(text)
+}
+
+fn shortened(text: String) -> String {
     if text.chars().count() <= SHOWN_MAX {
         text
     } else {

@@ -457,3 +457,31 @@ fn versions_of_linux_are_ordered_by_their_numbers_and_read_as_they_are_written()
     let [old, grown, today] = [(1, false), (16, false), (16, true)];
     assert_eq!(told, [old, old, old, grown, today, today, today, today, today]);
 }
+
+/// A chain of templates of which each forks the next, and tasks of some of them, in this order.
+fn forking_chain(nr: usize, tasks: &[usize]) -> String {
+    let mut text = "description = \"d\"\nsource = \"own\"\n".to_owned();
+    for number in 0..nr {
+        let fork = if number + 1 < nr {
+            format!("{{ fork = \"t{}\" }}", number + 1)
+        } else {
+            "\"exit\"".to_owned()
+        };
+        text += &format!("[templates.t{number}]\nprogram = [{fork}]\n");
+    }
+    for task in tasks {
+        let program = format!("[{{ fork = \"t{task}\" }}]");
+        text += &format!("[[tasks]]\nname = \"r{task}\"\nprogram = {program}\n");
+    }
+    text
+}
+
+#[test]
+fn forks_go_as_deep_whichever_task_comes_first() {
+    for (nr, is_allowed) in [(63, true), (64, false), (70, false)] {
+        for tasks in [&[0][..], &[0, 30], &[30, 0]] {
+            let read = parse_workload("w.toml", &forking_chain(nr, tasks), &BTreeMap::new());
+            assert_eq!(read.is_ok(), is_allowed, "{nr} templates, tasks that fork {tasks:?}");
+        }
+    }
+}

@@ -12,6 +12,8 @@ use std::cmp::Ordering;
 
 /// A time that never comes.
 pub const NEVER_NS: u64 = u64::MAX;
+/// The last time that is simulated, after 292 years: what is added to it still has room.
+pub const TIME_NS_MAX: u64 = i64::MAX as u64;
 
 /// When something happens, and its turn among what happens at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -72,6 +72,17 @@ impl Kernel<'_> {
         core.tasks.nr_runnable() == 0 && !core.time.awaits_tasks() && !core.groups.is_moving()
     }
 
+    /// Tasks are left at the last time that there is.
+    pub fn end_of_time(&mut self) {
+        if self.is_deadlocked() {
+            self.report_deadlock();
+        }
+        if !self.core.recorder.has_failed() {
+            let message = "the tasks take longer than can be simulated, 2^63 ns or 292 years";
+            self.core.fail(FailureKind::Limit, message.to_owned());
+        }
+    }
+
     pub fn report_deadlock(&mut self) {
         let blocked = (0..self.core.tasks.len() as TaskId)
             .find(|&task| self.core.tasks.state(task).place == Place::Asleep);

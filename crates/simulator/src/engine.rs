@@ -1,7 +1,7 @@
 //! The main loop: takes events in their order and lets CPUs act on them.
 
 use crate::Dumps;
-use crate::agenda::{NEVER_NS, When};
+use crate::agenda::{NEVER_NS, TIME_NS_MAX, When};
 use crate::core::Core;
 use crate::cpu::{Activity, Await, Spent};
 use crate::dump::DUMPS_MAX;
@@ -30,6 +30,9 @@ impl Kernel<'_> {
         let caller_ns = self.until_ns;
         self.until_ns = stop_ns.min(caller_ns);
         self.go_on();
+        if self.until_ns >= TIME_NS_MAX && self.core.tasks.nr_alive() > 0 {
+            self.end_of_time();
+        }
         let status = if self.core.recorder.has_failed() {
             Status::Failed
         } else if self.core.tasks.nr_alive() == 0 || stop_ns <= caller_ns {

@@ -2,7 +2,7 @@
 //! how long it runs.
 
 use crate::Options;
-use crate::agenda::{NEVER_NS, When};
+use crate::agenda::{TIME_NS_MAX, When};
 use crate::allocator::Allocator;
 use crate::background::Background;
 use crate::buses::Buses;
@@ -92,7 +92,7 @@ impl<'a> Kernel<'a> {
             core,
             programs: Programs::new(workload, machine, name, options.seed),
             choices: options.choices.clone().map(Choices::of).map(Box::new),
-            until_ns: options.until_ns.unwrap_or(NEVER_NS),
+            until_ns: options.until_ns.unwrap_or(TIME_NS_MAX).min(TIME_NS_MAX),
             dumps_failure: options.dumps.on_failure || options.dumps.at_end,
         }))
     }

@@ -65,8 +65,12 @@ impl Kernel<'_> {
                 }
                 Op::Run(ref amount) => {
                     if is_first {
-                        state.left = amount.draw(&mut state.random).saturating_mul(1000);
-                        state.phase = RETRY;
+                        let work_ns = amount.draw(&mut state.random);
+                        let Some(left) = work_ns.checked_mul(1000) else {
+                            self.refuse_work(task, work_ns);
+                            return None;
+                        };
+                        (state.left, state.phase) = (left, RETRY);
                     }
                     if state.left > 0 {
                         return Some((Activity::Work, self.core.cpus[cpu].work_ns(state.left)));
@@ -106,6 +110,14 @@ impl Kernel<'_> {
         );
         self.core.fail_about(task, FailureKind::Limit, message);
         None
+    }
+
+    #[cold]
+    fn refuse_work(&mut self, task: TaskId, work_ns: u64) {
+        let who = self.core.tasks.label(task);
+        let most = u64::MAX / 1000;
+        let message = format!("{who} is to compute {work_ns} ns in one step, more than {most}");
+        self.core.fail_about(task, FailureKind::Limit, message);
     }
 
     fn next_operation(&mut self, task: TaskId) {

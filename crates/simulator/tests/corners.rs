@@ -277,3 +277,29 @@ SCX_OPS_DEFINE(corner_ops, .enqueue = (void *)corner_enqueue,
         assert_eq!(flags[..2], [changed, "1"], "{release:?}");
     }
 }
+
+/// The limit that a task with this program runs into.
+fn limit_of(program: &str, seed: u64) -> String {
+    let text = format!("[[tasks]]\nname = \"a\"\nprogram = [{program}]\n");
+    // Or it looks every 15 s for three centuries.
+    let machine = Machine { watchdog_ns: 1 << 60, ..costless(1, HZ) }.with_digest();
+    let result = attempt(&shipped("fifo"), &machine, &parsed(&text), seed);
+    let failure = result.error.expect("failed");
+    assert_eq!(failure.kind, FailureKind::Limit);
+    failure.message
+}
+
+#[test]
+fn work_that_cannot_be_counted_is_not_cut() {
+    let run = "{ run = { log_normal = { median = \"3600000s\", sigma_permille = 10000 } } }";
+    let message = limit_of(run, 2);
+    assert!(message.contains("in one step, more than 18446744073709551"), "{message}");
+}
+
+#[test]
+fn time_has_an_end_and_does_not_go_back() {
+    let at = ["\"4200s\""; 9].join(", ");
+    let sleep = format!("{{ sleep = {{ quantiles = {{ at = [{at}], permille = 1000000000 }} }} }}");
+    let message = limit_of(&format!("{{ repeat = 6, do = [{sleep}] }}"), 1);
+    assert!(message.contains("2^63 ns or 292 years"), "{message}");
+}

@@ -145,9 +145,8 @@ pub(crate) fn read_costs_by_policy(
 /// An allocator with objects hands them out in batches, and only where messages leave caches.
 fn check_allocator(table: &TableNode, costs: &Costs) -> Result<(), ScenarioError> {
     let allocator = &costs.allocator;
-    let key = ["allocator_objects", "allocator_batch", "cold_write_ns_per_kib"]
-        .into_iter()
-        .find(|key| table.has(key));
+    let keys = ["allocator_objects", "allocator_batch", "allocator_slab", "cold_write_ns_per_kib"];
+    let key = keys.into_iter().find(|key| table.has(key));
     let Some(key) = key.filter(|_| allocator.objects > 0) else { return Ok(()) };
     if allocator.batch == 0 {
         let hint = "set `allocator_batch` to 1 or more, or `allocator_objects` to 0";

@@ -5,7 +5,9 @@ use crate::file::changes::{ChangeKeys, read_changes, read_cpu_set};
 use crate::file::memory::read_memory;
 use crate::file::program::{Names, Ranges, read_program};
 use crate::made::{counter, ffmpeg, hackbench, lat_ctx, lrzip};
-use crate::model::check::{CHANNELS_MAX, TASK_NAME_BYTES_MAX, TASKS_MAX, find_problem};
+use crate::model::check::{
+    CHANNELS_MAX, TASK_NAME_BYTES_MAX, TASKS_MAX, WORKLOAD_OPS_MAX, find_problem,
+};
 use crate::model::error::{ScenarioError, choices};
 use crate::model::fit;
 use crate::model::place::{Origin, Place};
@@ -162,6 +164,8 @@ fn read_builtin(root: &TableNode) -> Result<Workload, ScenarioError> {
 /// What has been read of a free-form file, with the key of each part.
 #[derive(Default)]
 struct Draft {
+    /// Operations of all programs.
+    nr_ops: usize,
     channels: Vec<Channel>,
     channel_places: Vec<String>,
     templates: Vec<TaskTemplate>,
@@ -174,6 +178,21 @@ struct Draft {
 }
 
 impl Draft {
+    /// Refuses what is more than a workload may have before all of it is in memory; `node` is what
+    /// made it so many.
+    fn refuse_too_many(&self, node: &Node) -> Result<(), ScenarioError> {
+        if self.initial.len() as u64 > TASKS_MAX {
+            let hint = format!("stay within {TASKS_MAX} tasks: lower the counts");
+            return Err(node.bad("too many tasks", hint));
+        }
+        if self.nr_ops > WORKLOAD_OPS_MAX {
+            let hint =
+                format!("stay within {WORKLOAD_OPS_MAX}: use loops, or fewer kinds of tasks");
+            return Err(node.bad("too many operations in all programs", hint));
+        }
+        Ok(())
+    }
+
     /// The key in the file of a place in the workload.
     fn key(&self, place: Place) -> String {
         match place {
@@ -274,7 +293,7 @@ fn read_channels(root: &TableNode, draft: &mut Draft) -> Result<Ranges, Scenario
         };
         let overhead_bytes = number("overhead_bytes", 0)?;
         let said = table.get("capacity_bytes")?;
-        if said.is_none() && overhead_bytes > 0 {
+        if said.is_none() && (overhead_bytes > 0 || table.has("wake_senders_at_bytes")) {
             table.need("capacity_bytes", "say how many bytes fit; only a pipe may leave it out")?;
         }
         let capacity_bytes = said.map_or(Ok(0), |node| node.unsigned_32(1, u32::MAX))?;
@@ -347,6 +366,7 @@ fn read_task(node: &Node, names: &Names, draft: &mut Draft) -> Result<(), Scenar
         let turn_ns = u128::from(span_ns) * u128::from(instance) / u128::from(count);
         let start_at_ns = from_ns + turn_ns as u64;
         draft.initial.push(InitialTask { template, start_at_ns });
+        draft.refuse_too_many(node)?;
     }
     Ok(())
 }
@@ -377,6 +397,7 @@ fn add_template(
 ) -> Result<bool, ScenarioError> {
     let program = table.need("program", "list the steps: program = [ ... ]")?;
     let placed = read_program(&program, names, instance)?;
+    draft.nr_ops += placed.program.len();
     let address_space = match table.get("address_space")? {
         None => None,
         Some(label) => {

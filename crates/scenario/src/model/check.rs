@@ -309,11 +309,11 @@ fn takes_time(op: &Op) -> bool {
 
 /// Nobody forks an ancestor of itself, and all forks together stay within [`TASKS_MAX`].
 fn check_forks(workload: &Workload) -> Result<(), Problem> {
-    let mut sizes = vec![None; workload.templates.len()];
+    let mut families = vec![None; workload.templates.len()];
     let mut total = 0_u64;
     for task in &workload.initial {
-        let size = family_size(workload, task.template as usize, &mut Vec::new(), &mut sizes)?;
-        total = total.saturating_add(size);
+        let family = family_of(workload, task.template as usize, &mut Vec::new(), &mut families)?;
+        total = total.saturating_add(family.size);
     }
     if total <= TASKS_MAX {
         return Ok(());
@@ -322,18 +322,26 @@ fn check_forks(workload: &Workload) -> Result<(), Problem> {
     Err(Problem::new(Place::Whole, format!("{total} tasks"), "too many tasks", hint))
 }
 
-/// Tasks that one task of `template` amounts to: itself and all that it forks, children's
-/// children included. Loops without a fixed count are taken at their mean or as one round.
-fn family_size(
+/// What one task amounts to: itself and all that it forks, children's children included.
+#[derive(Clone, Copy)]
+struct Family {
+    /// Tasks. Loops without a fixed count are taken at their mean or as one round.
+    size: u64,
+    /// Generations.
+    depth: usize,
+}
+
+/// What one task of `template` amounts to.
+fn family_of(
     workload: &Workload,
     template: usize,
     ancestors: &mut Vec<usize>,
-    sizes: &mut [Option<u64>],
-) -> Result<u64, Problem> {
-    if let Some(size) = sizes[template] {
-        return Ok(size);
+    families: &mut [Option<Family>],
+) -> Result<Family, Problem> {
+    if let Some(family) = families[template] {
+        return Ok(family);
     }
-    let mut size = 1_u64;
+    let mut all = Family { size: 1, depth: 1 };
     let mut rounds = vec![1_u64];
     ancestors.push(template);
     for (i, op) in workload.templates[template].program.iter().enumerate() {
@@ -347,21 +355,25 @@ fn family_size(
                 let child = child as usize;
                 let place = Place::Op(template, i);
                 let name = &workload.templates[child].name;
-                if ancestors.contains(&child) || ancestors.len() == FORK_DEPTH_MAX {
+                let is_known_deep = families[child]
+                    .is_some_and(|family| ancestors.len() + family.depth > FORK_DEPTH_MAX);
+                if ancestors.contains(&child) || ancestors.len() == FORK_DEPTH_MAX || is_known_deep
+                {
                     let problem =
                         format!("forks would never end or go deeper than {FORK_DEPTH_MAX}");
                     let hint = "let the child be a template that does not lead back here";
                     return Err(Problem::new(place, name, problem, hint));
                 }
-                let family = family_size(workload, child, ancestors, sizes)?;
-                size = size.saturating_add(family.saturating_mul(now));
+                let family = family_of(workload, child, ancestors, families)?;
+                all.size = all.size.saturating_add(family.size.saturating_mul(now));
+                all.depth = all.depth.max(family.depth + 1);
             }
             _ => {}
         }
     }
     ancestors.pop();
-    sizes[template] = Some(size);
-    Ok(size)
+    families[template] = Some(all);
+    Ok(all)
 }
 
 fn typical_rounds(repeat: Repeat) -> u64 {
