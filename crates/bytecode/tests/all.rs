@@ -2,6 +2,7 @@
 
 mod agreement;
 mod arenas;
+mod closed_ways;
 mod faults;
 mod hostile;
 mod instructions;
