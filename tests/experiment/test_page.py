@@ -390,6 +390,22 @@ FIELDS = ("policy", "machine", "workload", "varied", "seed", "status", "result",
 # --- other shapes of experiment -------------------------------------------------------------------
 
 
+def test_a_mean_of_fewer_runs_says_so(tmp_path):
+    records = [record_of(policy, "osdl-1", 25, seed) for policy in POLICIES for seed in SEEDS]
+    page = page_of(tmp_path, [r for r in records if r.policy != "bfs" or r.seed > SEEDS[1]])
+    cells = {policy: " ".join(texts) for (*_, policy), texts in page.cells.items()}
+    assert f"(n = {len(SEEDS) - 2})" in cells["bfs"]
+    assert all("(n = " not in text for policy, text in cells.items() if policy != "bfs")
+
+
+def test_growth_between_two_points_has_no_interval_and_says_so(tmp_path, full_page):
+    assert "its 95 % interval. A wide interval" in full_page.text
+    page = page_of(tmp_path, grid(groups=(25, 50)))
+    assert "growth" in page.tables
+    assert "Two points always fit one: there is no interval." in page.text
+    assert "A wide interval" not in page.text
+
+
 def test_without_anything_varied_all_machines_share_one_table(tmp_path):
     records = [
         record_of(policy, machine, 100, seed, varied={})

@@ -528,6 +528,21 @@ def test_where_all_times_are_equal_a_figure_says_so_and_what_does_differ(tmp_pat
     assert "interactivity" in raised.value.hint
 
 
+def test_a_frame_is_the_same_of_runs_just_made_and_of_the_store(tmp_path):
+    def ask():
+        return sl.compare(
+            ["cfs", "o1"],
+            "hackbench",
+            "osdl-2",
+            repeat=2,
+            groups=1,
+            loops=1,
+            store=tmp_path / "s.db",
+        ).frame()
+
+    pandas.testing.assert_frame_equal(ask(), ask())
+
+
 def test_a_number_that_no_policy_has_is_an_error_of_ours(answer):
     with pytest.raises(SchedlabError, match="no variable or map nothing"):
         answer.watched("nothing")

@@ -65,6 +65,9 @@ def render(
         baseline=study.policies[0],
         panel_sentences=panel_sentences(study, equal),
         growths=list(_growth_texts(study)),
+        growths_have_intervals=any(
+            growth.low is not None for panel in study.panels for growth in panel.growth.values()
+        ),
         verdicts=[contrast.verdict for contrast in study.contrasts],
         verdict_words=list(estimates.Verdict),
         is_exact=all(makespan.n > 1 and makespan.sd == 0 for makespan in study.makespans),

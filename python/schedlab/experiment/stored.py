@@ -132,9 +132,10 @@ def run_row(record: RunRecord) -> dict:
         "tunables": canonical_json(manifest["tunables"]),
     }
     varied = {name: str(value) for name, value in record.varied.items()}
-    parameters = varied | manifest["parameters"]
+    parameters = varied | dict(sorted(manifest["parameters"].items()))
     row |= {f"{values.PARAMETER}{name}": value for name, value in parameters.items()}
-    return row | dict(_numbers("", record.result))
+    # In one order, whether or not the run has been in a store.
+    return row | dict(sorted(_numbers("", record.result)))
 
 
 def _numbers(prefix: str, metrics: Mapping) -> Iterator[tuple[str, float | int]]:
