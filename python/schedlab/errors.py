@@ -7,6 +7,7 @@ Errors of the Rust core (`schedlab._native.NativeError`) are complete already an
 # ruff: noqa: N818 - as everywhere in this project, a name says what is wrong.
 import difflib
 from collections.abc import Collection, Iterable
+from datetime import date, time
 
 SUGGESTIONS_MAX = 3
 # Of a value in a message: enough to know it again.
@@ -36,7 +37,9 @@ class BadValue(SchedlabError):
     """A value that cannot be used: `place` is the option or file it came from."""
 
     def __init__(self, place: str, value: object, why: str, hint: str | None = None):
-        super().__init__(f"{place}: {shortened(repr(value))} {why}", hint)
+        # TOML has days and times, whose names in Python say nothing.
+        shown = str(value) if isinstance(value, date | time) else repr(value)
+        super().__init__(f"{place}: {shortened(shown)} {why}", hint)
         self.place = place
         self.value = value
 

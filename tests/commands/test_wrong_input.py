@@ -224,6 +224,7 @@ def test_nothing_that_is_written_takes_the_place_of_a_source(command, tmp_path, 
         ("[with]\ngroup = 3", "unknown parameter 'group'"),
         ("[set]\ncfs.latency_ns = -3", "set.cfs.latency_ns: '-3' does not fit"),
         ('[vary]\ngroups = ["a"]', "vary.groups=a: "),
+        ("[vary]\ngroups = 1979-05-27", "vary.groups: 1979-05-27 is not"),
         ('until_ci = "0%"', "until_ci: '0%' is not a percentage"),
     ],
 )
@@ -256,6 +257,10 @@ def test_a_way_out_of_a_merge_names_no_option_that_it_has_not(command, tmp_path)
 def test_what_is_no_label_is_told_as_one(command, policy):
     message = refused(command("compare", policy, *SCENARIO))
     assert f"{policy!r} is no policy with a label" in message
+
+
+def test_one_run_has_no_label(command):
+    assert "has a label" in refused(command("run", "x=fifo", *SCENARIO))
 
 
 def test_a_report_of_no_experiment_is_refused(command):

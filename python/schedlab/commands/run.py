@@ -53,6 +53,9 @@ def run_verb(
     until, store, timeline, profile, strict, dump_at, watch, queue_trace_path, queue, as_json
 ) -> bool:  # fmt: skip
     """Run one policy once, simulated or on a real kernel."""
+    if definition.LABELLED.fullmatch(policy):
+        hint = "leave out LABEL=, or give it to `schedlab compare`"
+        raise SchedlabError(f"{policy!r} has a label, and one run needs none", hint)
     for option, is_asked in (("--profile", profile), ("--strict", strict)):
         if is_asked and on != "simulator":
             raise SchedlabError(f"{option} is for simulations", "leave out --on vm")

@@ -42,6 +42,8 @@ PLAIN = [
         ),
         (r"`schedlab compare` makes one: see --store", "`compare(..., store=PATH)` makes one"),
         (r"name another file with --store", "name another file: store=PATH"),
+        (r"^-n: ", "n: "),
+        (r", as in -n 10", ", as in 10"),
     )
 ]
 # What is to be typed into a shell keeps its options.
