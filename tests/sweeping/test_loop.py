@@ -77,7 +77,7 @@ class Engine:
 def sweep(path, engine, **changes):
     """One command on a store."""
     with Store(path) as store:
-        made = loop.begin(definition.build(GRID | changes), store, "schedlab sweep")
+        made = loop.begin(*loop.laid_out(definition.build(GRID | changes)), store, "schedlab sweep")
         with contextlib.suppress(KeyboardInterrupt):
             made.make_runs(engine, quiet=True)
         assert engine.is_closed
@@ -235,7 +235,7 @@ def test_other_points_of_one_sample_are_another_sweep(core, monkeypatch, tmp_pat
         for point in (0.1, 0.1, 0.9):
             monkeypatch.setattr(Sample, "drawn", lambda self, at=point: np.full((2, 1), at))
             asked = definition.build(GRID | {"vary": {}, "sample": sample})
-            ids.add(loop.begin(asked, kept, "schedlab sweep").asked.id)
+            ids.add(loop.begin(*loop.laid_out(asked), kept, "schedlab sweep").asked.id)
     assert len(ids) == 2
 
 
