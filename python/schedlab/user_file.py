@@ -189,12 +189,14 @@ def _refuse_large(what: str, nr_bytes: int, bytes_max: int) -> None:
         raise SchedlabError(f"{what} {why}", "is it the right file?")
 
 
-def refuse_unwritable(path: Path, store: Path | None = None, what: str = "report") -> None:
+def refuse_unwritable(
+    path: Path, store: Path | None = None, what: str = "report", is_source: bool = False
+) -> None:
     """Better before a long sweep than after it: makes a file beside it, and removes that. `what` it
-    is must not take the place of the store, nor of a source, unless it is a policy's set."""
+    is must not take the place of the store, nor of a source, unless it is one."""
     told = f"{what} {path}"
     refuse_target(told, path)
-    if what != "set":
+    if not is_source:
         refuse_source(told, path)
     directory = Path(os.path.realpath(path)).parent if path.is_symlink() else path.absolute().parent
     if not directory.is_dir():

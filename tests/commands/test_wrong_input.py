@@ -242,8 +242,14 @@ def test_what_an_experiment_file_says_wrongly_is_named_with_the_file(
 def test_an_option_that_was_typed_is_named_and_not_the_file(command, tmp_path):
     head = 'policies = ["cfs"]\nmachine = "osdl-1"\nworkload = "hackbench"\n'
     (tmp_path / "e.toml").write_text(head)
-    words = ("compare", "--experiment", "e.toml", "--with", "groups=-3")
-    assert refused(command(*words)).startswith("error: --with groups=-3: ")
+    for option, given in [
+        ("--with", "groups=-3"),
+        ("--vary", "groups=-3,5"),
+        ("--set", "cfs.latency_ns=-3"),
+        ("--vary", "cfs.latency_ns=-3,5"),
+    ]:
+        message = refused(command("compare", "--experiment", "e.toml", option, given))
+        assert message.startswith(f"error: {option} {given.split('=')[0]}")
 
 
 def test_a_way_out_of_a_merge_names_no_option_that_it_has_not(command, tmp_path):

@@ -139,7 +139,9 @@ def _parquet(each: Each, file: BinaryIO) -> int:
         cells = {}
         for name, cell in row.items():
             read, unit = readers.get(name, (None, ""))
-            cells[name.removesuffix(unit) + unit] = cell if read is None else read(str(cell))
+            # What is no text is a number already.
+            is_read = read is not None and isinstance(cell, str)
+            cells[name.removesuffix(unit) + unit] = read(cell) if is_read else cell
         return cells
 
     def tables() -> Iterator[pyarrow.Table]:
@@ -165,8 +167,8 @@ def _readers(rows: Iterable[dict]) -> dict[str, tuple[Callable[[str], Any], str]
     columns = collections.defaultdict(values.Texts)
     for row in rows:
         for name, value in row.items():
-            if name.startswith(values.PARAMETER):
-                columns[name].see(str(value))
+            if name.startswith(values.PARAMETER) and isinstance(value, str):
+                columns[name].see(value)
     return {name: texts.reader() for name, texts in columns.items()}
 
 

@@ -10,17 +10,18 @@ from schedlab.commands import options
 from schedlab.errors import SchedlabError
 from schedlab.report import tables
 from schedlab.shown import print_note
+from schedlab.store import faults
 from schedlab.store.merge import merge
 from schedlab.store.runs import Store
 
 
 @contextlib.contextmanager
 def _plain_hints() -> Iterator[None]:
-    """A context in which a way out names no option that there is not: here stores are words."""
+    """A context in which ways out are those of who is given a store as an argument."""
     try:
         yield
     except SchedlabError as error:
-        error.hint = error.hint and error.hint.removesuffix(" with --store")
+        error.hint = error.hint and faults.way_out(error.hint, is_read_only=True)
         raise
 
 

@@ -36,7 +36,7 @@ DEFAULT_CPUS = "2"
 LABEL = re.compile(r"[A-Za-z0-9_.+-]+")
 LABELLED = re.compile(rf"({LABEL.pattern})=(.+)")
 # How an error begins that is about an option, with the name of what that sets, if it has one.
-OPTION = re.compile(r"--(?P<key>[a-z-]+)(?P<space> ?)(?P<name>[^ =:]*)")
+OPTION = re.compile(r"--(?P<key>[a-z-]+) ?(?P<name>[^ =:]*)")
 # What an experiment needs, and where its files lie.
 SHELVES = {
     "policies": catalogue.POLICIES,
@@ -342,8 +342,9 @@ def naming(path: Path | None, typed: Mapping) -> Iterator[None]:
             key, name = found["key"].replace("-", "_"), found["name"]
             told = f"{key}{'.' * bool(name)}{text[found.start('name') :]}"
             of = given.get(key, ())
-            # What is set is a number of a policy's: POLICY.TUNABLE.
-            is_typed = bool(of) and (not isinstance(of, Mapping) or name.split(".")[0] in of)
+            # What is set, POLICY.TUNABLE, is kept by policy.
+            names = {name, name.rpartition(".")[0]}
+            is_typed = bool(of) and not (isinstance(of, Mapping) and names.isdisjoint(of))
         if path is None or is_typed or str(path) in text:
             raise
         raise ExperimentError(f"{path}: {told}", error.hint) from error

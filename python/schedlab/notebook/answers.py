@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 # Of a timeline's rows.
 STAY = ["start_ns", "end_ns", "cpu", "pid"]
-# What the name of a workload's parameter begins with in a row.
 
 
 class Paged:

@@ -49,7 +49,7 @@ def refuse_unfit(path: Path, name: str, store: Path) -> None:
     if not name.isascii() or name == "kernel":
         raise BadValue("--name", name, "cannot be the name of a set", NAME_HINT)
     try:
-        user_file.refuse_unwritable(path, store, "set")
+        user_file.refuse_unwritable(path, store, "set", is_source=True)
     except SchedlabError as error:
         error.hint = WAY_OUT
         raise

@@ -6,7 +6,7 @@ use crate::file::memory::read_memory;
 use crate::file::program::{Names, Ranges, read_program};
 use crate::made::{counter, ffmpeg, hackbench, lat_ctx, lrzip};
 use crate::model::check::{
-    CHANNELS_MAX, TASK_NAME_BYTES_MAX, TASKS_MAX, WORKLOAD_OPS_MAX, find_problem,
+    CHANNELS_MAX, TASK_NAME_BYTES_MAX, TASKS_MAX, find_problem, too_many_ops,
 };
 use crate::model::error::{ScenarioError, choices};
 use crate::model::fit;
@@ -185,12 +185,10 @@ impl Draft {
             let hint = format!("stay within {TASKS_MAX} tasks: lower the counts");
             return Err(node.bad("too many tasks", hint));
         }
-        if self.nr_ops > WORKLOAD_OPS_MAX {
-            let hint =
-                format!("stay within {WORKLOAD_OPS_MAX}: use loops, or fewer kinds of tasks");
-            return Err(node.bad("too many operations in all programs", hint));
+        match too_many_ops(self.nr_ops) {
+            Some((problem, hint)) => Err(node.bad(problem, hint)),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// The key in the file of a place in the workload.

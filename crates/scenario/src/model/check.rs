@@ -90,10 +90,9 @@ fn check_sizes(workload: &Workload) -> Result<(), Problem> {
         let hint = format!("stay within {CHANNELS_MAX} of each");
         return whole(nr_channels.to_string(), "too many channels or gates", &hint);
     }
-    let nr_ops: usize = workload.templates.iter().map(|t| t.program.len()).sum();
-    if nr_ops > WORKLOAD_OPS_MAX {
-        let hint = format!("stay within {WORKLOAD_OPS_MAX}: use loops, or fewer kinds of tasks");
-        return whole(nr_ops.to_string(), "too many operations in all programs", &hint);
+    let nr_ops = workload.templates.iter().map(|t| t.program.len()).sum();
+    if let Some((problem, hint)) = too_many_ops(nr_ops) {
+        return whole(nr_ops.to_string(), problem, &hint);
     }
     let nr_templates = workload.templates.len();
     match workload.initial.iter().find(|task| task.template as usize >= nr_templates) {
@@ -104,6 +103,12 @@ fn check_sizes(workload: &Workload) -> Result<(), Problem> {
             "use the index of one of the templates",
         ),
     }
+}
+
+/// What is wrong with so many operations in all programs, if anything is, and a way out.
+pub(crate) fn too_many_ops(nr_ops: usize) -> Option<(&'static str, String)> {
+    let hint = || format!("stay within {WORKLOAD_OPS_MAX}: use loops, or fewer kinds of tasks");
+    (nr_ops > WORKLOAD_OPS_MAX).then(|| ("too many operations in all programs", hint()))
 }
 
 fn check_template(i: usize, template: &TaskTemplate) -> Result<(), Problem> {
