@@ -123,7 +123,7 @@ const INTERRUPT_COUNTED_MS: i32 = 60_000;
 /// is gone. `interrupted` is asked a few times a second, in the caller's own process, whether to
 /// end; once at the beginning and then each minute, where instructions are counted.
 ///
-/// Each task draws from the simulator's stream for its number and runs the same operations. What
+/// Each task draws from the stream that it has in the simulator and runs the same operations. What
 /// differs from a simulation, whatever the scheduler: operations take the time that they take
 /// here; a task computes between birth and first operation (name, nice value, CPUs) and when it
 /// exits; a fork is numbered when it begins, in a simulation when it ends; a message to a pipe

@@ -5,7 +5,8 @@
 #![allow(clippy::unwrap_used)]
 
 use benchmarks::{Options, PlayError, Played, PlayedRequests, Status, Step, play};
-use scenario::workload::Workload;
+use scenario::draw::{Lineage, Random};
+use scenario::workload::{Amount, Workload};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -77,8 +78,45 @@ fn threads_that_take_turns_come_to_their_end() {
 
 #[test]
 fn a_make_plays_its_recorded_compiles() {
-    let make = played(&shipped("make_kernel.toml", &[("compiles", "6"), ("size", "20")]));
-    assert_eq!((make.status, make.nr_tasks), (Status::Completed, 1 + 2 * 6));
+    let make = played(&shipped("make.toml", &[("jobs", "3"), ("size", "1")]));
+    let of = |name| make.task_groups.iter().find(|group| group.name == name).unwrap().count;
+    assert_eq!(make.status, Status::Completed);
+    assert_eq!([of("cc1"), of("as"), of("true"), of("ld"), of("ranlib")], [246, 246, 492, 26, 6]);
+}
+
+#[test]
+fn a_task_draws_what_it_draws_in_a_simulation_whoever_forks_first() {
+    // Who is forked first of four leaves is the scheduler's affair, as their two parents are
+    // forked by two tasks.
+    let workload = written(
+        r#"
+        channels.c.capacity_bytes = 4096
+        templates.leaf.program = [
+            { repeat = { uniform = [1, 1000] }, do = [
+                { send = "c", bytes = 1 }, { recv = "c", bytes = 1 },
+            ] },
+        ]
+        templates.twig.program = [{ fork = "leaf" }, { fork = "leaf" }]
+        [[tasks]]
+        name = "a"
+        count = 2
+        program = [{ fork = "twig" }, "join"]
+        "#,
+    );
+    let played = played(&workload);
+    let leaves = played.tasks.iter().filter(|task| task.name == "leaf");
+    let mut messages: Vec<u64> = leaves.map(|leaf| leaf.messages).collect();
+    let mut drawn: Vec<u64> = Vec::new();
+    for mut root in [0, 1].map(Lineage::initial) {
+        let mut twig = root.next_child(2);
+        for leaf in [(); 2].map(|()| twig.next_child(2)) {
+            let uniform = Amount::Uniform { low: 1, high: 1000 };
+            drawn.push(uniform.draw(&mut Random::new(7, leaf.stream())));
+        }
+    }
+    messages.sort_unstable();
+    drawn.sort_unstable();
+    assert_eq!(messages, drawn);
 }
 
 #[test]

@@ -291,6 +291,27 @@ fn every_distribution_can_be_written_for_times_and_counts() {
     };
     assert_eq!(run(&format!("{{ quantiles = {list} }}")), recorded(1000));
     assert_eq!(run(&format!("{{ quantiles = {{ at = {list}, permille = 7 }} }}")), recorded(7));
+    let halves = |amount: &str| {
+        program("run_permille = 500", &format!("[{{ run = {amount} }}, {{ sleep = {amount} }}]"))
+    };
+    assert_eq!(
+        halves("\"3us\"")[..2],
+        [Op::Run(Amount::Fixed(1_500)), Op::Sleep(Amount::Fixed(3_000))]
+    );
+    assert_eq!(
+        halves("{ uniform = [\"1us\", \"2us\"] }")[0],
+        Op::Run(Amount::Uniform { low: 500, high: 1_000 })
+    );
+    assert_eq!(halves("{ exponential = \"1us\" }")[0], Op::Run(Amount::Exponential { mean: 500 }));
+    assert_eq!(
+        halves("{ normal = { mean = \"1us\", sd = \"2ns\" } }")[0],
+        Op::Run(Amount::Normal { mean: 500, sd: 1 })
+    );
+    assert_eq!(
+        halves("{ log_normal = { median = \"1us\", sigma_permille = 500 } }")[0],
+        Op::Run(Amount::LogNormal { median: 500, sigma_permille: 500 })
+    );
+    assert_eq!(halves(&format!("{{ quantiles = {list} }}"))[0], recorded(500));
     let repeat = program("", "[{ repeat = { uniform = [2, 4] }, do = [\"yield\"] }]")[0];
     let times = Repeat::Times(Amount::Uniform { low: 2, high: 4 });
     assert_eq!(repeat, Op::Loop { repeat: times, end: 2 });

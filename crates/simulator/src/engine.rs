@@ -14,6 +14,7 @@ use crate::program::Outcome;
 use crate::record::RecordError;
 use crate::recorder::{Dump, RunResult, Status};
 use crate::timer::Timer;
+use scenario::draw::Lineage;
 
 /// How often one interrupt looks for timers that have come due meanwhile.
 /// Source: Linux kernel/time/hrtimer.c, `hrtimer_interrupt`.
@@ -110,11 +111,11 @@ impl Kernel<'_> {
             self.core.call_cgroup_inits();
         }
         let workload = self.programs.workload();
-        for initial in &workload.initial {
+        for (number, initial) in (0..).zip(&workload.initial) {
             if self.core.recorder.has_failed() {
                 return;
             }
-            let task = self.create(initial.template, None);
+            let task = self.create(initial.template, None, Lineage::initial(number));
             if workload.starts_everywhere {
                 self.core.start_elsewhere(task);
             }

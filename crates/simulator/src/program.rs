@@ -16,6 +16,7 @@ use crate::operations::Operation;
 use crate::place::TaskId;
 use crate::task::{FIRST_TRY, Releases, State};
 use crate::timer::Timer;
+use scenario::draw::Lineage;
 use scenario::machine::Costs;
 use scenario::workload::{Amount, Op, Repeat};
 
@@ -307,15 +308,19 @@ impl Kernel<'_> {
     }
 
     /// A new task of a template, unknown to the policy.
-    pub fn create(&mut self, template: u32, parent: Option<TaskId>) -> TaskId {
+    pub fn create(&mut self, template: u32, parent: Option<TaskId>, lineage: Lineage) -> TaskId {
         let kind = &self.programs.workload().templates[template as usize];
-        let random = self.programs.draws_of(self.core.tasks.len());
-        self.core.create_task((template, kind), parent, random)
+        let random = self.programs.draws_of(lineage);
+        let task = self.core.create_task((template, kind), parent, random);
+        self.core.tasks.state_mut(task).lineage = lineage;
+        task
     }
 
     fn fork(&mut self, parent: TaskId, template: u32) {
         self.core.finish_move(parent);
-        let child = self.create(template, Some(parent));
+        let nr_initial = self.programs.workload().initial.len();
+        let lineage = self.core.tasks.state_mut(parent).lineage.next_child(nr_initial);
+        let child = self.create(template, Some(parent), lineage);
         let core = &mut self.core;
         let state = core.tasks.state_mut(parent);
         state.children += 1;

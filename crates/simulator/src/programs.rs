@@ -2,7 +2,7 @@
 
 use crate::channel::{Channel, Gate};
 use crate::flags::WAKE_SYNC;
-use scenario::draw::Random;
+use scenario::draw::{Lineage, Random};
 use scenario::machine::Machine;
 use scenario::workload::Workload;
 
@@ -35,9 +35,9 @@ impl<'a> Programs<'a> {
         self.workload
     }
 
-    /// The draws of a task, by its number.
-    pub fn draws_of(&self, task: usize) -> Random {
-        Random::new(self.seed, task as u64)
+    /// The draws of a task.
+    pub fn draws_of(&self, lineage: Lineage) -> Random {
+        Random::new(self.seed, lineage.stream())
     }
 
     /// A channel.

@@ -8,7 +8,7 @@ use crate::dispatch_queue::Standing;
 use crate::place::{Place, TaskId};
 use crate::visible::{Placed, Visible};
 use runqueue::Key;
-use scenario::draw::Random;
+use scenario::draw::{Lineage, Random};
 use scenario::workload::{Amount, LOOP_DEPTH_MAX, Op, TaskTemplate};
 use std::sync::Arc;
 
@@ -124,6 +124,8 @@ pub struct State {
     pub last_to_wake: u64,
     /// Draws of this task alone, so that schedules do not change what tasks do.
     pub random: Random,
+    /// By which its draws and those of its children are told from others'.
+    pub lineage: Lineage,
     /// The request that it works on.
     pub request: Option<Request>,
     /// The requests that it releases.

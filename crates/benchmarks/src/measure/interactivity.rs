@@ -52,7 +52,8 @@ pub struct Frames {
 }
 
 /// CPU times of the processes that a job starts, in turn, microseconds: least, tenth, quarter,
-/// median, three quarters, nine tenths and 95 of 100 of the 246 compiles of `workloads/make.toml`.
+/// median, three quarters, nine tenths and 95 of 100 of the 246 compiles of e2fsprogs 1.47.0, each
+/// with its driver and assembler (own recording, 2024).
 const JOB_US: [u64; 7] = [10_367, 28_325, 44_177, 85_316, 155_072, 245_533, 376_612];
 
 /// A process that computes looks so often whether the time is over.

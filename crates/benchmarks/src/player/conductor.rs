@@ -10,6 +10,7 @@ use crate::player::error::Step;
 use crate::player::setting::Setting;
 use crate::player::stage::{Ending, Failure, Start};
 use crate::system::{self, Fork};
+use scenario::draw::Lineage;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -124,7 +125,9 @@ fn create_initial(setting: &Setting) -> Result<(), Failure> {
     let space_of =
         |task: usize| setting.workload.templates[initial[task].template as usize].address_space;
     for (task, first) in initial.iter().enumerate() {
-        setting.stage.slot(task as u32).template.store(first.template, SeqCst);
+        let slot = setting.stage.slot(task as u32);
+        slot.template.store(first.template, SeqCst);
+        slot.stream.store(Lineage::initial(task as u32).stream(), SeqCst);
     }
     play.nr_tasks.store(initial.len() as u32, SeqCst);
     play.alive.store(initial.len() as u32, SeqCst);

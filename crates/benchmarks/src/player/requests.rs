@@ -243,7 +243,7 @@ impl<'a> Account<'a> {
             if self.stage.slot(task).exited_at_ns.load(SeqCst) > 0 {
                 continue;
             }
-            let mut random = Random::new(seed, task.into());
+            let mut random = Random::new(seed, self.stage.slot(task).stream.load(SeqCst));
             let mut at_ns = last.at_ns;
             let mut nr_late = 0;
             while nr_late < LATE_RELEASES_MAX {

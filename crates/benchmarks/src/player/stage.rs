@@ -211,6 +211,8 @@ pub struct Slot {
     pub involuntary: Since,
     /// Messages received since the mark.
     pub messages: AtomicU64,
+    /// The stream that it draws from.
+    pub stream: AtomicU64,
     /// What it works on: the number of a request, as its messages carry it; 0 for none.
     pub request: AtomicU32,
 }

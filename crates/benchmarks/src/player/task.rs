@@ -8,7 +8,7 @@ use crate::player::error::Step;
 use crate::player::setting::Setting;
 use crate::player::stage::{Failure, Slot, Start};
 use crate::system::{self, Cpus, Fork};
-use scenario::draw::Random;
+use scenario::draw::{Lineage, Random};
 use scenario::workload::{Amount, LOOP_DEPTH_MAX, Op, Repeat};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicPtr;
@@ -210,6 +210,7 @@ impl Setting<'_> {
             self.or_give_up(task, memory.map_err(|errno| (Step::Memory, errno)))
         };
         let template = self.slot(task).template.load(SeqCst) as usize;
+        let lineage = Lineage::of_stream(self.slot(task).stream.load(SeqCst));
         let mut life = Life {
             setting: self,
             task,
@@ -220,7 +221,8 @@ impl Setting<'_> {
             pc: 0,
             rounds: [0; LOOP_DEPTH_MAX],
             depth: 0,
-            random: Random::new(self.seed, task.into()),
+            random: Random::new(self.seed, lineage.stream()),
+            lineage,
             released_at_ns: None,
             buffer,
         };
@@ -267,12 +269,13 @@ impl Setting<'_> {
 
     /// Gives a child of `template` that `parent` is about to fork its number and its slot. Children
     /// are numbered in the order in which their forks begin.
-    fn number_child(&self, parent: u32, template: u32) -> u32 {
+    fn number_child(&self, parent: u32, template: u32, lineage: Lineage) -> u32 {
         let play = self.stage.play();
         let task = play.nr_tasks.fetch_add(1, SeqCst);
         let (slot, own) = (self.slot(task), self.slot(parent));
         slot.template.store(template, SeqCst);
         slot.parent.store(parent + 1, SeqCst);
+        slot.stream.store(lineage.stream(), SeqCst);
         slot.nice.store(own.nice.load(SeqCst), SeqCst);
         slot.request.store(own.request.load(Relaxed), Relaxed);
         slot.born_at_ns.store(system::now_ns(), SeqCst);
@@ -353,6 +356,7 @@ struct Life<'a> {
     rounds: [u64; LOOP_DEPTH_MAX],
     depth: usize,
     random: Random,
+    lineage: Lineage,
     /// When its last request began.
     released_at_ns: Option<u64>,
     buffer: &'a mut [u8],
@@ -508,7 +512,8 @@ impl Life<'_> {
             let (parents, childrens) = system::socket_pair().map_err(failed)?;
             self.children = Some(Ties { parents, childrens });
         }
-        let task = setting.number_child(self.task, template);
+        let lineage = self.lineage.next_child(setting.workload.initial.len());
+        let task = setting.number_child(self.task, template, lineage);
         if child.address_space.is_some() {
             return system::start_thread(forked_thread, task as usize).map_err(failed);
         }

@@ -22,7 +22,7 @@ const ROUNDS_MAX: u64 = 1_000_000_000_000;
 const SIGMA_PERMILLE_MAX: u64 = 10_000;
 
 /// The most that a recording is scaled by: a million times.
-const SCALE_PERMILLE_MAX: u32 = 1_000_000_000;
+pub(crate) const SCALE_PERMILLE_MAX: u32 = 1_000_000_000;
 
 const VERBS: [&str; 12] = [
     "run", "sleep", "send", "recv", "wake", "wake_all", "wait", "fork", "nice", "affinity", "move",
@@ -58,6 +58,8 @@ pub(crate) type Ranges = BTreeMap<String, (u32, u32)>;
 pub(crate) struct Names {
     pub channels: Ranges,
     pub gates: Ranges,
+    /// What computing takes, in thousandths of what programs say, if not just that.
+    pub run_permille: Option<u32>,
     /// Groups of tasks.
     pub cgroups: Vec<Cgroup>,
     /// Index of each named template.
@@ -182,7 +184,10 @@ impl ProgramReader<'_> {
 
     fn op(&mut self, verb: &str, value: &Node, table: &TableNode) -> Result<Op, ScenarioError> {
         Ok(match verb {
-            "run" => Op::Run(duration(value)?),
+            "run" => {
+                let work = duration(value)?;
+                Op::Run(self.names.run_permille.map_or(work, |scale| work.scaled(scale)))
+            }
             "sleep" => Op::Sleep(duration(value)?),
             "send" => Op::Send { channel: self.channel(value)?, bytes: bytes(table)? },
             "recv" => Op::Recv { channel: self.channel(value)?, bytes: bytes(table)? },

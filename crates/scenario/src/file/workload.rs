@@ -3,7 +3,7 @@
 use crate::file::cgroups::{find_cgroup, read_cgroups};
 use crate::file::changes::{ChangeKeys, read_changes, read_cpu_set};
 use crate::file::memory::read_memory;
-use crate::file::program::{Names, Ranges, read_program};
+use crate::file::program::{Names, Ranges, SCALE_PERMILLE_MAX, read_program};
 use crate::made::{counter, ffmpeg, hackbench, lat_ctx, lrzip};
 use crate::model::check::{
     CHANNELS_MAX, TASK_NAME_BYTES_MAX, TASKS_MAX, find_problem, too_many_ops,
@@ -20,11 +20,12 @@ use std::path::Path;
 use toml::Table;
 
 const BUILTIN_KEYS: [&str; 5] = ["description", "source", "builtin", "parameters", "memory"];
-const FREE_KEYS: [&str; 14] = [
+const FREE_KEYS: [&str; 15] = [
     "description",
     "source",
     "parameters",
     "memory",
+    "run_permille",
     "channels",
     "gates",
     "templates",
@@ -208,6 +209,10 @@ fn read_free(root: &TableNode) -> Result<Workload, ScenarioError> {
     root.check_keys(&FREE_KEYS)?;
     let mut draft = Draft::default();
     let mut names = Names { channels: read_channels(root, &mut draft)?, ..Names::default() };
+    names.run_permille = root
+        .get("run_permille")?
+        .map(|scale| scale.unsigned_32(1, SCALE_PERMILLE_MAX))
+        .transpose()?;
     let nr_gates;
     (names.gates, nr_gates) = read_gates(root)?;
     let of_groups;

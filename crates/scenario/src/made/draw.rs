@@ -75,6 +75,48 @@ impl Random {
     }
 }
 
+/// Which stream of random numbers a task draws from.
+///
+/// It follows from whose child the task is, and which of its parent's, and not from when it is
+/// forked or how many others were by then. So a seed gives the same work under every policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lineage {
+    stream: u64,
+    nr_children: u64,
+}
+
+impl Lineage {
+    /// Of the initial task with this number.
+    pub fn initial(number: u32) -> Lineage {
+        Lineage::of_stream(number.into())
+    }
+
+    /// Of a task that draws from this stream and has forked nobody.
+    pub fn of_stream(stream: u64) -> Lineage {
+        Lineage { stream, nr_children: 0 }
+    }
+
+    /// The number of the stream, for [`Random::new`].
+    pub fn stream(self) -> u64 {
+        self.stream
+    }
+
+    /// Of the task's next child, in a workload of so many initial tasks.
+    ///
+    /// Initial tasks and their children have small numbers, each its own; the generations after
+    /// them have 63 mixed bits, of which two are equal with a probability of 2^-63.
+    pub fn next_child(&mut self, nr_initial: usize) -> Lineage {
+        let (nr_initial, nth) = (nr_initial as u64, self.nr_children);
+        self.nr_children += 1;
+        Lineage::of_stream(if self.stream < nr_initial {
+            nr_initial * (1 + nth) + self.stream
+        } else {
+            let mut counter = self.stream ^ (1 + nth).wrapping_mul(GOLDEN);
+            split_mix(&mut counter) | 1 << 63
+        })
+    }
+}
+
 fn split_mix(counter: &mut u64) -> u64 {
     *counter = counter.wrapping_add(GOLDEN);
     let mut mixed = *counter;
@@ -209,6 +251,24 @@ mod tests {
         assert_ne!(first(1, 2), first(2, 1));
         assert_ne!(first(1, 2), first(1, 3));
         assert_ne!(first(0, 0), first(0, 1));
+    }
+
+    #[test]
+    fn each_task_of_a_tree_has_a_stream_of_its_own() {
+        let (nr_initial, mut generation, mut streams) = (3, Vec::new(), Vec::new());
+        generation.extend((0..nr_initial).map(Lineage::initial));
+        for _ in 0..4 {
+            streams.extend(generation.iter().map(|task| task.stream()));
+            let children = |task: &mut Lineage| {
+                (0..10).map(|_| task.next_child(nr_initial as usize)).collect::<Vec<_>>()
+            };
+            generation = generation.iter_mut().flat_map(children).collect();
+        }
+        assert_eq!(streams.len(), 3 + 30 + 300 + 3_000);
+        assert_eq!(streams[..7], [0, 1, 2, 3, 6, 9, 12]);
+        streams.sort_unstable();
+        streams.dedup();
+        assert_eq!(streams.len(), 3 + 30 + 300 + 3_000);
     }
 
     #[test]
