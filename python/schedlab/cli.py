@@ -113,7 +113,9 @@ def _run() -> int:
         hint = f"see `{context.command_path} --help`" if context else None
         return _report_error(message[:1].lower() + message[1:].rstrip("."), hint)
     except SchedlabError as error:
-        return _report_error(str(error), error.hint)
+        is_of_option = str(getattr(error, "place", "")).startswith("--")
+        help_hint = f"see `schedlab {sys.argv[1]} --help`" if is_of_option else None
+        return _report_error(str(error), error.hint or help_hint)
     except click.Abort as error:
         # What click makes of Ctrl-C.
         return _interrupted(error.__cause__)

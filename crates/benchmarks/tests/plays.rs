@@ -85,41 +85,6 @@ fn a_make_plays_its_recorded_compiles() {
 }
 
 #[test]
-fn a_task_draws_what_it_draws_in_a_simulation_whoever_forks_first() {
-    // Who is forked first of four leaves is the scheduler's affair, as their two parents are
-    // forked by two tasks.
-    let workload = written(
-        r#"
-        channels.c.capacity_bytes = 4096
-        templates.leaf.program = [
-            { repeat = { uniform = [1, 1000] }, do = [
-                { send = "c", bytes = 1 }, { recv = "c", bytes = 1 },
-            ] },
-        ]
-        templates.twig.program = [{ fork = "leaf" }, { fork = "leaf" }]
-        [[tasks]]
-        name = "a"
-        count = 2
-        program = [{ fork = "twig" }, "join"]
-        "#,
-    );
-    let played = played(&workload);
-    let leaves = played.tasks.iter().filter(|task| task.name == "leaf");
-    let mut messages: Vec<u64> = leaves.map(|leaf| leaf.messages).collect();
-    let mut drawn: Vec<u64> = Vec::new();
-    for mut root in [0, 1].map(Lineage::initial) {
-        let mut twig = root.next_child(2);
-        for leaf in [(); 2].map(|()| twig.next_child(2)) {
-            let uniform = Amount::Uniform { low: 1, high: 1000 };
-            drawn.push(uniform.draw(&mut Random::new(7, leaf.stream())));
-        }
-    }
-    messages.sort_unstable();
-    drawn.sort_unstable();
-    assert_eq!(messages, drawn);
-}
-
-#[test]
 fn a_byte_goes_to_and_fro_as_often_as_it_should() {
     let played = played(&shipped("ping_pong.toml", &[("pairs", "2"), ("rounds", "50")]));
     assert_eq!(played.messages, 2 * 2 * 50);
@@ -347,26 +312,43 @@ fn gates_large_messages_yields_and_nice_values_do_what_they_say() {
 }
 
 #[test]
-fn a_seed_gives_every_task_the_draws_of_the_simulator() {
+fn a_seed_gives_every_task_the_draws_of_the_simulator_whoever_forks_first() {
+    // Which of the two forks first is the scheduler's affair.
     let text = r#"
-        [channels.out]
-        capacity_bytes = 65536
+        channels.out.capacity_bytes = 65536
+        templates.leaf.program = [
+            { repeat = { uniform = [1, 100] }, do = [
+                { send = "out", bytes = 1 }, { recv = "out", bytes = 1 },
+            ] },
+        ]
+        templates.twig.program = [{ fork = "leaf" }, { fork = "leaf" }]
         [[tasks]]
         name = "random"
-        count = 4
+        count = 2
         program = [
             { repeat = { uniform = [1, 100] }, do = [
-                { send = "out", bytes = 1 },
-                { recv = "out", bytes = 1 },
+                { send = "out", bytes = 1 }, { recv = "out", bytes = 1 },
             ] },
+            { fork = "twig" }, "join",
         ]
     "#;
     let played = played(&written(text));
-    let amount = scenario::workload::Amount::Uniform { low: 1, high: 100 };
-    let draw = |task| amount.draw(&mut scenario::Random::new(7, task));
-    let expected: Vec<u64> = (0..4).map(draw).collect();
-    let messages: Vec<u64> = played.tasks.iter().map(|task| task.messages).collect();
-    assert_eq!(messages, expected);
+    let draw = |task: Lineage| {
+        let amount = Amount::Uniform { low: 1, high: 100 };
+        amount.draw(&mut Random::new(7, task.stream()))
+    };
+    let of = |name| {
+        let tasks = played.tasks.iter().filter(move |task| task.name == name);
+        tasks.map(|task| task.messages).collect::<Vec<u64>>()
+    };
+    let mut roots = [0, 1].map(Lineage::initial);
+    assert_eq!(of("random"), roots.map(draw));
+    let mut twigs = roots.each_mut().map(|root| root.next_child(2));
+    let leaves = twigs.each_mut().map(|twig| [(); 2].map(|()| draw(twig.next_child(2))));
+    let (mut got, mut expected) = (of("leaf"), leaves.concat());
+    got.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(got, expected);
 }
 
 // ---- requests -----------------------------------------------------------------------------------

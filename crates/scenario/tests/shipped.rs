@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use scenario::workload::{Op, Repeat, Workload};
+use scenario::workload::{Amount, Op, Repeat, Workload};
 use scenario::{load_machine, load_workload, workload_parameters};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -212,9 +212,21 @@ fn counter_marks_before_the_first_of_n_forks() {
     let counter = workload("counter", &[("n", "7")]);
     let parent = &counter.templates[counter.initial[0].template as usize].program;
     assert_eq!(parent[0], Op::Mark);
-    let Op::Loop { repeat, end } = parent[1] else { panic!("{parent:?}") };
-    assert_eq!(repeat, Repeat::Times(scenario::workload::Amount::Fixed(7)));
-    assert!(parent[2..end as usize].iter().all(|op| matches!(op, Op::Fork { .. })));
+    let times = |program: &[Op]| -> Vec<u64> {
+        let of = |op: &Op| match op {
+            Op::Loop { repeat: Repeat::Times(Amount::Fixed(times)), .. } => Some(*times),
+            _ => None,
+        };
+        program.iter().filter_map(of).collect()
+    };
+    assert_eq!(times(parent), [1, 7]);
+    // Before three tests of seven come two of six.
+    let many = [("n", "7"), ("passes", "3"), ("before", "2")];
+    let counter = workload("counter", &many);
+    let parent = &counter.templates[counter.initial[0].template as usize].program;
+    let mark = parent.iter().position(|op| *op == Op::Mark).unwrap();
+    assert_eq!(times(&parent[..mark]), [2, 6]);
+    assert_eq!(times(&parent[mark..]), [3, 7]);
 }
 
 #[test]

@@ -116,15 +116,16 @@ fn the_size_of_make_scales_all_that_it_starts() {
 // ---- counter ------------------------------------------------------------------------------------
 
 #[test]
-fn of_counter_tests_in_a_row_the_last_is_measured() {
-    let run = |rounds: &str| {
+fn counter_tests_in_a_row_are_measured_together_and_those_before_are_not() {
+    let run = |before: &str, passes: &str| {
         let fixed = [("n", "3"), ("startup_min", "1ms"), ("startup_max", "1ms")];
-        run_on(4, "counter", &[&fixed[..], &[("rounds", rounds)]].concat())
+        run_on(4, "counter", &[&fixed[..], &[("before", before), ("passes", passes)]].concat())
     };
-    let [one, three] = ["1", "3"].map(run);
-    assert_about(three.makespan_ns, one.makespan_ns);
-    assert_about(three.elapsed_ns, 3 * one.elapsed_ns);
-    assert_eq!(group(&three, "counter").count, 9);
+    let [one, three, after] = [("0", "1"), ("0", "3"), ("2", "3")].map(|(b, p)| run(b, p));
+    assert_about(three.makespan_ns, 3 * one.makespan_ns);
+    assert_about(after.makespan_ns, three.makespan_ns);
+    assert!(after.elapsed_ns > three.elapsed_ns + 300 * MS, "{}", after.elapsed_ns);
+    assert_eq!(group(&after, "counter").count, 2 * 2 + 3 * 3);
 }
 
 // ---- lrzip --------------------------------------------------------------------------------------

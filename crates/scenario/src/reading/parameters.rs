@@ -121,7 +121,8 @@ impl<'a> Settings<'a> {
             file: self.document.file.clone(),
             key: format!("parameters.{name}"),
             hint: format!(
-                "the built-in {} needs it: add [parameters.{name}] with default and doc",
+                "the built-in {0} needs it: add [parameters.{name}] with default and doc; the \
+                 shipped {0}.toml has all that it needs",
                 self.builtin
             ),
         })
