@@ -75,6 +75,7 @@ def test_wrong_input_is_refused_with_its_value_and_a_way_out(command, words, par
     message = refused(command(*words))
     for part in parts:
         assert part in message
+    assert message.splitlines()[-1].startswith("hint: ")
 
 
 FREE = 'description = "d"\nsource = "own"\n[[tasks]]\nname = "a"\nprogram = ["exit"]\n'
