@@ -293,7 +293,7 @@ mod tests {
         machine.bus = Some(scenario::machine::Bus { caches: 2, mb_per_s: 1000 });
         let workload = scenario::workload::Workload::default();
         let mut cpus = Cpus::new(&machine, &machine.costs, &workload);
-        let mut time = Time::new(2, 1000);
+        let mut time = Time::new(2, 1000, false);
         let mut buses = Buses::new(&machine, &machine.costs);
         let mut fetch = |at_ns, bytes| {
             time.begin(0, at_ns);

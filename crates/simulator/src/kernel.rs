@@ -68,7 +68,7 @@ impl<'a> Kernel<'a> {
         let nr_spaces = spaces.max().map_or(0, |number| number + 1);
         let given = Given::new(&mut visible, mode, release, &policy, time.is_taken());
         let mut core = Core {
-            time: Time::new(nr_cpus, hz),
+            time: Time::new(nr_cpus, hz, machine.skew_tick),
             tasks: Tasks::new(&mut visible, nr_cpus, nr_spaces),
             queues: Queues::new(&mut visible, nr_cpus, cpus.nr_nodes()),
             cpus,

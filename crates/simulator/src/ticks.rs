@@ -33,6 +33,7 @@ impl Kernel<'_> {
         let (next, place) = time.first();
         if place == time.timers_place()
             || self.core.cpus[place].when(Await::Tick) != next
+            || !time.ticks_together()
             || next.at_ns != at_ns + time.tick_period_ns()
             || !next.at_ns.is_multiple_of(time.tick_period_ns())
             || self.core.recorder.has_failed()

@@ -16,6 +16,8 @@ pub struct Time {
     /// When the present event began.
     began_ns: u64,
     tick_period_ns: u64,
+    /// By how much the ticks of a CPU come later than those of the one before.
+    tick_step_ns: u64,
     agenda: Agenda,
     /// Sleeping timers; the agenda's last place is their first.
     timers: Timers<Timer>,
@@ -24,13 +26,16 @@ pub struct Time {
 }
 
 impl Time {
-    /// The beginning of a run on so many CPUs with so many ticks a second.
-    pub fn new(nr_cpus: usize, hz: u32) -> Time {
+    /// The beginning of a run on so many CPUs with so many ticks a second, at the same time or
+    /// with `skew_tick` one after the other, all within half a tick.
+    pub fn new(nr_cpus: usize, hz: u32, skew_tick: bool) -> Time {
+        let tick_period_ns = 1_000_000_000 / u64::from(hz);
         Time {
             here: 0,
             now_ns: 0,
             began_ns: 0,
-            tick_period_ns: 1_000_000_000 / u64::from(hz),
+            tick_period_ns,
+            tick_step_ns: if skew_tick { tick_period_ns / 2 / nr_cpus as u64 } else { 0 },
             agenda: Agenda::new(nr_cpus),
             timers: Timers::new(),
             nr_awaited: 0,
@@ -50,6 +55,11 @@ impl Time {
     /// When the present event began.
     pub fn began_ns(&self) -> u64 {
         self.began_ns
+    }
+
+    /// Whether all CPUs tick at the same time.
+    pub fn ticks_together(&self) -> bool {
+        self.tick_step_ns == 0
     }
 
     /// Length of a tick.
@@ -79,7 +89,8 @@ impl Time {
 
     /// The next tick of the CPU that acts.
     pub fn next_tick(&mut self) -> When {
-        self.turn((self.now_ns / self.tick_period_ns + 1) * self.tick_period_ns)
+        let (period_ns, after_ns) = (self.tick_period_ns, self.tick_step_ns * self.here as u64);
+        self.turn((self.now_ns + period_ns - after_ns) / period_ns * period_ns + after_ns)
     }
 
     /// Sets what is the next of a CPU.
@@ -177,7 +188,7 @@ mod tests {
 
     #[test]
     fn timers_and_cpus_come_in_the_order_of_their_times() {
-        let mut time = Time::new(2, 1000);
+        let mut time = Time::new(2, 1000, false);
         time.add_timer(30, Timer::Sleep(7));
         let (first, second) = (time.turn(10), time.turn(40));
         time.set_next(1, first);
@@ -194,8 +205,23 @@ mod tests {
     }
 
     #[test]
+    fn skewed_ticks_of_all_cpus_lie_within_half_a_tick() {
+        let mut time = Time::new(4, 250, true);
+        let mut next = |cpu, now_ns| {
+            time.begin(cpu, now_ns);
+            time.next_tick().at_ns
+        };
+        assert_eq!(
+            [0, 1, 2, 3].map(|cpu| next(cpu, 0)),
+            [4_000_000, 500_000, 1_000_000, 1_500_000]
+        );
+        assert_eq!([0, 3].map(|cpu| next(cpu, 1_500_000)), [4_000_000, 5_500_000]);
+        assert_eq!([1, 2].map(|cpu| next(cpu, 4_999_999)), [8_500_000, 5_000_000]);
+    }
+
+    #[test]
     fn ticks_come_at_multiples_of_their_period() {
-        let mut time = Time::new(1, 250);
+        let mut time = Time::new(1, 250, false);
         for (now_ns, tick_ns) in [(0, 4_000_000), (3_999_999, 4_000_000), (4_000_000, 8_000_000)] {
             time.begin(0, now_ns);
             assert_eq!(time.next_tick().at_ns, tick_ns);

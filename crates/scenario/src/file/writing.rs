@@ -113,6 +113,9 @@ pub fn machine_text(machine: &Machine, source: &str) -> Result<String, Irregular
     if let Some(release) = machine.release {
         let _ = writeln!(text, "sched_ext = \"{release}\"");
     }
+    if machine.skew_tick {
+        text.push_str("skew_tick = true\n");
+    }
     if !machine.one_lock.is_empty() {
         let policies: Vec<String> = machine.one_lock.iter().map(|name| quoted(name)).collect();
         let _ = writeln!(text, "one_lock = [{}]", policies.join(", "));

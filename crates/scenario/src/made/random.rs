@@ -75,6 +75,7 @@ fn random_machine(seed: u64, rng: &mut Random) -> Machine {
         cpus,
         hz,
         hz_by_policy: BTreeMap::new(),
+        skew_tick: false,
         costs_by_policy: BTreeMap::new(),
         one_lock: BTreeSet::new(),
         sync_wakeups,

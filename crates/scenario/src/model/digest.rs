@@ -83,6 +83,9 @@ fn encode_machine(out: &mut Encoder, machine: &Machine) {
         out.number((*permille).into());
         out.numbers(cpus);
     }
+    if machine.skew_tick {
+        out.text("skew tick");
+    }
     for policy in &machine.one_lock {
         out.text("one lock");
         out.text(policy);

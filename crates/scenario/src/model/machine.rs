@@ -373,6 +373,9 @@ pub struct Machine {
     /// Tick rates of kernels that were built with another one, by policy name:
     /// Linux 2.4 ticked at 100 Hz on the machines on which 2.6 ticked at 1000 Hz.
     pub hz_by_policy: BTreeMap<String, u32>,
+    /// Whether the ticks of a CPU come later than those of the one before, all within half a tick,
+    /// and not all at the same time (Linux, `tick_setup_sched_timer`).
+    pub skew_tick: bool,
     /// Whether messages wake their receivers, and room its senders, telling the scheduler that the
     /// waker is about to sleep (`SCX_WAKE_SYNC`): Linux does from 2.6.29 on. A channel may ask for
     /// it by itself.
