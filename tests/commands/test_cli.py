@@ -228,7 +228,8 @@ def test_set_with_and_seed_reach_the_simulation(command):
 def test_until_stops_a_run(command):
     record = data(command("run", "fifo", *COUNTER, "--until", "1ms", "--json"))
     assert record["status"] == "stopped"
-    assert record["result"]["elapsed_ns"] == 1_000_000
+    # Whoever is in an operation of the kernel ends it.
+    assert 1_000_000 <= record["result"]["elapsed_ns"] < 1_100_000
     assert "(stopped before its end)" in command("run", "fifo", *COUNTER, "--until", "1ms").stdout
 
 
