@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// `ops.dispatch_max_batch` where the policy names none.
 const DISPATCH_BATCH_DEFAULT: u32 = 32;
-/// Stream of random numbers of the policy; tasks have their own, from 0 upwards.
+/// Stream of random numbers of the policy; no task is likely to have it.
 const RANDOM_STREAM: u64 = u64::MAX;
 /// What is no policy's fault.
 const ONE_AT_A_TIME: &str = "no operation runs inside another";
