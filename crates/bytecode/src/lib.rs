@@ -30,6 +30,7 @@ mod stack;
 mod structures;
 mod values;
 mod ways;
+mod wide;
 
 pub use arena::{Arena, PAGE_BYTES, Reserved};
 pub use btf::{Btf, BtfError, Member, Qualifier, SectionVariable, Type, TypeId, essential_name};

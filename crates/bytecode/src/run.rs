@@ -82,9 +82,11 @@ struct Reach {
     /// The arena's first byte, and the table of its pages that are there; null if there is none.
     arena: *mut u8,
     pages: *const u8,
-    /// Divisions and calls of the host so far, see [`Machine::tell_apart`].
+    /// Divisions, calls of the host and what wide numbers take so far, see
+    /// [`Machine::tell_apart`].
     divisions: u64,
     calls_made: u64,
+    wide: u64,
 }
 
 /// What a program has executed.
@@ -96,6 +98,8 @@ pub struct Executed {
     pub divisions: u64,
     /// Those of them that call the host, since the machine began.
     pub calls: u64,
+    /// How many more a machine of 32 bits would have executed, since the machine began.
+    pub wide: u64,
 }
 
 /// A program in a memory, whose functions can be called.
@@ -113,6 +117,8 @@ pub struct Machine {
     translation: Option<Translation>,
     /// Whether translated code counts divisions and calls of the host by themselves.
     tells_apart: bool,
+    /// How many more each instruction is on a machine of 32 bits; empty: that is not counted.
+    wide: Vec<u8>,
     /// How often each instruction was executed, where that is counted.
     executed: Vec<u64>,
     /// What a strict run knows beside its values.
@@ -141,6 +147,7 @@ impl Machine {
             pages,
             divisions: 0,
             calls_made: 0,
+            wide: 0,
         };
         Machine {
             reach,
@@ -151,6 +158,7 @@ impl Machine {
             instructions_max,
             translation: None,
             tells_apart: false,
+            wide: vec![],
             executed: vec![],
             shadow: None,
             fault: None,
@@ -171,14 +179,16 @@ impl Machine {
             has_arena,
             self.instructions_max,
             self.tells_apart,
+            &self.wide,
         );
         self.translation.is_some()
     }
 
     /// Divisions and calls of the host are counted by themselves, too, in what is translated from
-    /// here on. The interpreter always does so.
-    pub fn tell_apart(&mut self) {
-        self.tells_apart = true;
+    /// here on. The interpreter always does so. What [`Program::wide`] says of each
+    /// instruction is counted as well, unless `wide` is empty.
+    pub fn tell_apart(&mut self, wide: Vec<u8>) {
+        (self.tells_apart, self.wide) = (true, wide);
     }
 
     /// Interprets the program from here on, and ends it where a pointer leads out of the object
@@ -246,8 +256,8 @@ impl Machine {
 
     /// The same with those of them that are counted by themselves, see [`Machine::tell_apart`].
     pub fn taken(&self) -> Executed {
-        let Reach { divisions, calls_made: calls, .. } = self.reach;
-        Executed { instructions: self.instructions(), divisions, calls }
+        let Reach { divisions, calls_made: calls, wide, .. } = self.reach;
+        Executed { instructions: self.instructions(), divisions, calls, wide }
     }
 
     /// Calls a function of the program and gives R0.

@@ -528,7 +528,7 @@ pub type Outcome = (Result<u64, Box<Fault>>, Executed, Box<Memory>);
 pub fn outcome(program: &Program, translated: bool, memory: &Memory, given: [u64; 5]) -> Outcome {
     let memory = Box::new(memory.clone());
     let mut machine = Machine::new(program.clone(), memory, INSTRUCTIONS_MAX);
-    machine.tell_apart();
+    machine.tell_apart(program.wide(&[]));
     assert!(!translated || machine.translate(), "this machine");
     let answer = machine.call(&mut Asked, 0, given);
     (answer, machine.taken(), machine.into_memory())

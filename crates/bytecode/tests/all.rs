@@ -11,3 +11,4 @@ mod shipped;
 mod stack;
 mod strict;
 mod support;
+mod wide;

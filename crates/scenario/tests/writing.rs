@@ -36,7 +36,7 @@ fn shipped_machines_come_back_as_they_were() {
         let with_bus = Machine { bus, ..machine.clone() }.with_digest();
         let mut with_instructions = machine.clone();
         with_instructions.costs.policy =
-            PolicyCosts { instruction_ps: 333, division_ps: 6_700, call_ps: 1 };
+            PolicyCosts { instruction_ps: 333, division_ps: 6_700, call_ps: 1, wide_ps: 2 };
         let with_instructions = with_instructions.with_digest();
         let (name, cpus) = ("a \"device\"".to_owned(), vec![0]);
         let device = Interrupts { name, cpus: cpus.clone(), every_ns: 1_500_000, takes_ns: 7 };

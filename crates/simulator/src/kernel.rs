@@ -60,7 +60,7 @@ impl<'a> Kernel<'a> {
         let time = PolicyTime::new(costs.policy);
         let kind = WorldKind::of(&policy, visible.width(), time.is_taken());
         let world = world(kind, release);
-        let how = (mode, time.is_taken());
+        let how = (mode, time.costs());
         let adopted = Adopted::new(&policy, &mut visible, world, release, nr_cpus, how)?;
         let cpus = Cpus::new(machine, costs, workload);
         visible.facts.lock_ns = cpus.costs().lock_ns + cpus.transfer_ns(0, 0);

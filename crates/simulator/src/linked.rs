@@ -11,7 +11,7 @@ use bytecode::{
     arena_of, tokens,
 };
 use policy::{Call, Loaded, Made, Write};
-use scenario::machine::Release;
+use scenario::machine::{PolicyCosts, Release};
 use std::collections::BTreeSet;
 
 /// Arguments of an operation, of which only one has a fourth.
@@ -147,7 +147,7 @@ impl Linked {
         known: &Maps,
         world: &World,
         release: Option<Release>,
-        (mode, takes_time): (Mode, bool),
+        (mode, costs): (Mode, PolicyCosts),
     ) -> Result<(Linked, Operations), Refusal> {
         let arguments = visible.place_for_policy(Arguments::default());
         let key = visible.place_for_policy(0);
@@ -193,9 +193,13 @@ impl Linked {
         let calls = calls.collect::<Result<_, String>>()?;
         let instructions_max =
             if mode == Mode::Strict { STRICT_INSTRUCTIONS_MAX } else { INSTRUCTIONS_MAX };
+        let wide = match costs.wide_ps {
+            0 => vec![],
+            _ => program.wide(&addresses.constants),
+        };
         let mut machine = Machine::new(program, visible.lend(), instructions_max);
-        if takes_time {
-            machine.tell_apart();
+        if costs.any() {
+            machine.tell_apart(wide);
         }
         match mode {
             Mode::Translated | Mode::Watched => drop(machine.translate()),
@@ -264,14 +268,14 @@ pub struct Adopted {
 
 impl Adopted {
     /// Gives a copy its place in the memory, and its maps. It is told how the copy is run, and
-    /// whether its instructions take time.
+    /// what its instructions cost.
     pub fn new(
         loaded: &Loaded,
         visible: &mut Visible,
         world: &World,
         release: Option<Release>,
         nr_cpus: usize,
-        (mode, takes_time): (Mode, bool),
+        (mode, costs): (Mode, PolicyCosts),
     ) -> Result<Self, Refusal> {
         visible.forget_locks();
         let declared = &loaded.object.maps;
@@ -288,8 +292,7 @@ impl Adopted {
             }
         }
         visible.fill(&mut maps, loaded, nr_cpus)?;
-        let (linked, ops) =
-            Linked::new(loaded, visible, &maps, world, release, (mode, takes_time))?;
+        let (linked, ops) = Linked::new(loaded, visible, &maps, world, release, (mode, costs))?;
         let arguments_at = visible.room.address(linked.arguments.address());
         Ok(Adopted { code: Some(Box::new(linked)), ops, maps, arguments_at })
     }

@@ -18,6 +18,8 @@ pub struct PolicyExecuted {
     pub divisions: u64,
     /// Those of them that call a function of the kernel.
     pub calls: u64,
+    /// How many more they were, if the machine has 32 bits, for numbers of 64.
+    pub wide: u64,
 }
 
 /// What the policy's instructions have taken so far.
@@ -36,6 +38,11 @@ impl PolicyTime {
     /// Nothing, on a machine where they cost so much.
     pub fn new(costs: PolicyCosts) -> PolicyTime {
         PolicyTime { costs, ..PolicyTime::default() }
+    }
+
+    /// What they cost.
+    pub fn costs(&self) -> PolicyCosts {
+        self.costs
     }
 
     /// Whether they take time.
@@ -69,16 +76,19 @@ impl PolicyTime {
             instructions: taken.instructions - self.charged.instructions,
             divisions: taken.divisions - self.charged.divisions,
             calls: taken.calls - self.charged.calls,
+            wide: taken.wide - self.charged.wide,
         };
         self.charged = taken;
         self.total.instructions += since.instructions;
         self.total.divisions += since.divisions;
         self.total.calls += since.calls;
-        let PolicyCosts { instruction_ps, division_ps, call_ps } = self.costs;
+        self.total.wide += since.wide;
+        let PolicyCosts { instruction_ps, division_ps, call_ps, wide_ps } = self.costs;
         let ps = self.left_ps
             + since.instructions * instruction_ps
             + since.divisions * division_ps
-            + since.calls * call_ps;
+            + since.calls * call_ps
+            + since.wide * wide_ps;
         self.left_ps = ps % 1000;
         ps / 1000
     }
@@ -92,17 +102,19 @@ mod tests {
 
     #[test]
     fn what_is_less_than_a_nanosecond_is_charged_with_what_comes_next() {
-        let costs = PolicyCosts { instruction_ps: 301, division_ps: 7_000, call_ps: 2_500 };
+        let costs =
+            PolicyCosts { instruction_ps: 301, division_ps: 7_000, call_ps: 2_500, wide_ps: 900 };
         let mut time = PolicyTime::new(costs);
         let taken = |instructions| Executed {
             instructions,
             divisions: instructions / 10,
             calls: instructions / 4,
+            wide: instructions / 2,
         };
         let in_parts: u64 = (1..=1000).map(|so_far| time.charge(taken(so_far))).sum();
-        let ps = 1000 * 301 + 100 * 7_000 + 250 * 2_500;
+        let ps = 1000 * 301 + 100 * 7_000 + 250 * 2_500 + 500 * 900;
         assert_eq!((in_parts, time.left_ps), (ps / 1000, ps % 1000));
-        let total = PolicyExecuted { instructions: 1000, divisions: 100, calls: 250 };
+        let total = PolicyExecuted { instructions: 1000, divisions: 100, calls: 250, wide: 500 };
         assert_eq!(time.total(), Some(total));
         time.begin();
         assert_eq!(time.charge(Executed { instructions: 4, ..taken(1000) }), 1);

@@ -122,9 +122,9 @@ impl Core<'_> {
             self.visible.give_back(linked.machine.into_memory());
         }
         let nr_cpus = self.cpus.len();
-        let how = (self.policy.given.mode, self.policy.time.is_taken());
+        let how = (self.policy.given.mode, self.policy.time.costs());
         let release = self.policy.given.release;
-        let kind = WorldKind::of(&loaded, self.visible.width(), how.1);
+        let kind = WorldKind::of(&loaded, self.visible.width(), how.1.any());
         let world = world(kind, release);
         let adopted = Adopted::new(&loaded, &mut self.visible, world, release, nr_cpus, how);
         let is_there = adopted.is_ok();

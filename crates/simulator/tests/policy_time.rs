@@ -86,7 +86,7 @@ fn so_many_instructions_cost_so_many_times_what_one_costs() {
 fn what_divides_and_what_calls_costs_what_it_costs_more() {
     let (division_ps, call_ps) = (7_000, 11_000);
     let mut machine = machine(1, 0);
-    machine.costs.policy = PolicyCosts { instruction_ps: 0, division_ps, call_ps };
+    machine.costs.policy = PolicyCosts { division_ps, call_ps, ..PolicyCosts::default() };
     let [plain, divides, calls] =
         ["", "nr = (nr + 99999) / by % (by + 2);", "scx_bpf_task_cpu(p); bpf_ktime_get_ns();"]
             .map(|what| run_of(&doing(what), &machine));
@@ -94,6 +94,28 @@ fn what_divides_and_what_calls_costs_what_it_costs_more() {
     assert_eq!(ns(&divides) - ns(&plain), divides.wakeups * 2 * division_ps / 1000);
     assert_eq!(ns(&calls) - ns(&plain), calls.wakeups * 2 * call_ps / 1000);
     assert_eq!(divides.policy_executed.expect("they take time").divisions, 2 * divides.wakeups);
+}
+
+#[test]
+fn numbers_of_64_bits_cost_more_on_a_machine_of_32() {
+    let wide_ps = 5_000;
+    let mut machine = machine(1, 0);
+    machine.costs.policy = PolicyCosts { wide_ps, ..PolicyCosts::default() };
+    let more = |declared: &str| {
+        let [plain, sum] = [String::new(), declared.to_owned() + " sum = sum + sum * 8;"]
+            .map(|what| run_of(&doing(&what), &machine));
+        let enqueued = sum.wakeups;
+        let more = sum.policy_executed.expect("they take time").wide
+            - plain.policy_executed.expect("they take time").wide;
+        let ns = |result: &RunResult| result.overhead_ns.instructions;
+        assert_eq!(ns(&sum) - ns(&plain), more * wide_ps / 1000);
+        assert_eq!(more % enqueued, 0);
+        more / enqueued
+    };
+    // A load, a shift or product, a sum and a store.
+    let wide = more("static volatile u64 sum;");
+    assert!((3..=6).contains(&wide), "{wide}");
+    assert_eq!(more("static volatile u32 sum;"), 0);
 }
 
 #[test]
@@ -139,7 +161,8 @@ fn a_lock_is_held_for_as_long_as_its_holder_executes() {
 fn instructions_take_the_same_time_however_they_are_executed() {
     let workload = shipped_workload("hackbench", &[("groups", "1"), ("loops", "3")]);
     let mut machine = shipped_machine("laptop");
-    machine.costs.policy = PolicyCosts { instruction_ps: 333, division_ps: 6_700, call_ps: 1_234 };
+    let (division_ps, call_ps, wide_ps) = (6_700, 1_234, 1_500);
+    machine.costs.policy = PolicyCosts { instruction_ps: 333, division_ps, call_ps, wide_ps };
     let machine = machine.with_digest();
     for name in POLICIES {
         let policy = shipped(name);

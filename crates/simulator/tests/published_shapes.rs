@@ -188,3 +188,18 @@ fn two_children_of_2_6_31_share_a_cpu_as_fork_goes_by_the_last_tick() {
     assert!(ratio(&[("fork_load_index", 0)]) < 1.04, "{}", ratio(&[("fork_load_index", 0)]));
     assert!(published_counter_s("2.6.31", 2) / ideal_s(2) > 1.4);
 }
+
+#[test]
+fn lat_ctx_takes_longest_under_2_6_23_and_least_under_cfs_devel() {
+    let ring = ("lat_ctx", &[("rounds", "1000"), ("less_pipes", "true")][..]);
+    let seconds_on = |machine: &Machine, policy| seconds(policy, machine, ring, 1, &[]);
+    let machine = shipped_machine("duron-600");
+    let [o1, cfs_2007, devel] =
+        ["o1@2.6.22", "cfs_2007@2.6.23", "cfs@cfs-devel"].map(|name| seconds_on(&machine, name));
+    assert!(devel < o1 && o1 < cfs_2007, "{devel} {o1} {cfs_2007}");
+    // As if its registers had 64 bits: then saved wake-ups count for more than arithmetic.
+    let mut wide = machine;
+    wide.costs.policy.wide_ps = 0;
+    let [o1, cfs_2007] = ["o1@2.6.22", "cfs_2007@2.6.23"].map(|name| seconds_on(&wide, name));
+    assert!(cfs_2007 < o1, "{cfs_2007} {o1}");
+}

@@ -43,6 +43,8 @@ impl<H: Host> Frame<'_, '_, H> {
             self.check_instructions()?;
         }
         self.run.machine.reach.left -= 1;
+        let wide = self.run.machine.wide.get(at).copied().unwrap_or(0);
+        self.run.machine.reach.wide += u64::from(wide);
         if let Some(executed) = self.run.machine.executed.get_mut(at) {
             *executed += 1;
         }

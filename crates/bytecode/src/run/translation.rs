@@ -54,6 +54,7 @@ const CALLS: i32 = offset_of!(Reach, calls) as i32;
 const ARENA: i32 = offset_of!(Reach, arena) as i32;
 const DIVISIONS: i32 = offset_of!(Reach, divisions) as i32;
 const CALLS_MADE: i32 = offset_of!(Reach, calls_made) as i32;
+const WIDE: i32 = offset_of!(Reach, wide) as i32;
 const PAGES: i32 = offset_of!(Reach, pages) as i32;
 const REGISTERS_AT: i32 = offset_of!(Reach, registers) as i32;
 
@@ -104,12 +105,13 @@ impl Translation {
         has_arena: bool,
         most: u64,
         tells_apart: bool,
+        wide: &[u8],
     ) -> Option<Translation> {
         // Displacements of 32 bits must hold the layout, the first address and any offset.
         if layout.bytes > i32::MAX as u64 - (1 << 17) {
             return None;
         }
-        let translator = Translator::new(program, layout, has_arena, tells_apart)?;
+        let translator = Translator::new(program, layout, has_arena, tells_apart, wide)?;
         let (code, entries, inner) = translator.code(most)?;
         // SAFETY: an entry is code that takes these arguments, keeps the registers that its caller
         // needs, and lives as long as the buffer.

@@ -154,7 +154,7 @@ impl Loaded {
     pub fn machine(&self, translated: bool) -> Machine {
         let memory = Box::new(self.memory.clone());
         let mut machine = Machine::new(self.program.clone(), memory, INSTRUCTIONS_MAX);
-        machine.tell_apart();
+        machine.tell_apart(self.program.wide(&[]));
         assert!(!translated || machine.translate(), "this machine");
         machine
     }

@@ -58,7 +58,7 @@ const fn by_distance(key: &'static str, place: fn(&mut Costs) -> &mut [u64; DIST
     Cost { key, place: Place::ByDistance(place), range: (0, COST_NS_MAX), is_optional: false }
 }
 
-const COSTS: [Cost; 41] = [
+const COSTS: [Cost; 42] = [
     of("context_switch_ns", |costs| &mut costs.context_switch_ns),
     of("thread_switch_ns", |costs| &mut costs.thread_switch_ns),
     optional(of("cold_switch_ns", |costs| &mut costs.cold_switch_ns)),
@@ -100,6 +100,7 @@ const COSTS: [Cost; 41] = [
     of_policy("instruction_ps", |costs| &mut costs.policy.instruction_ps),
     of_policy("division_ps", |costs| &mut costs.policy.division_ps),
     of_policy("call_ps", |costs| &mut costs.policy.call_ps),
+    of_policy("wide_ps", |costs| &mut costs.policy.wide_ps),
 ];
 
 const fn of_policy(key: &'static str, place: fn(&mut Costs) -> &mut u64) -> Cost {

@@ -124,9 +124,9 @@ fn encode_costs(out: &mut Encoder, costs: &Costs) {
         all.into_iter().for_each(|number| out.number(number));
     }
     if costs.policy.any() {
-        let PolicyCosts { instruction_ps, division_ps, call_ps } = costs.policy;
+        let PolicyCosts { instruction_ps, division_ps, call_ps, wide_ps } = costs.policy;
         out.text("instructions");
-        [instruction_ps, division_ps, call_ps].into_iter().for_each(|ps| out.number(ps));
+        [instruction_ps, division_ps, call_ps, wide_ps].into_iter().for_each(|ps| out.number(ps));
     }
 }
 

@@ -247,6 +247,8 @@ pub struct PolicyCosts {
     pub division_ps: u64,
     /// What one that calls a function of the kernel takes longer, beside what that does.
     pub call_ps: u64,
+    /// What each further instruction takes that a machine of 32 bits needs for numbers of 64.
+    pub wide_ps: u64,
 }
 
 impl PolicyCosts {

@@ -133,12 +133,12 @@ impl Translator<'_> {
         }
     }
 
-    /// Adds one to a count of the machine's.
-    pub(super) fn count_at(&mut self, offset: i32) {
+    /// Adds so many to a count of the machine's.
+    pub(super) fn count_at(&mut self, offset: i32, by: u8) {
         dynasm!(self.to
             ; .arch aarch64
             ; ldr x9, [x24, offset as u32]
-            ; add x9, x9, 1
+            ; add x9, x9, by.into()
             ; str x9, [x24, offset as u32]
         );
     }

@@ -60,6 +60,8 @@ pub(super) struct Translator<'a> {
     pub(super) has_arena: bool,
     /// Whether divisions and calls of the host are counted by themselves, too.
     pub(super) tells_apart: bool,
+    /// How many more each instruction is on a machine of 32 bits; empty: that is not counted.
+    pub(super) wide: &'a [u8],
     /// By function.
     pub(super) functions: Vec<DynamicLabel>,
     /// The end of a function.
@@ -112,6 +114,7 @@ impl<'a> Translator<'a> {
         layout: Layout,
         has_arena: bool,
         tells_apart: bool,
+        wide: &'a [u8],
     ) -> Option<Translator<'a>> {
         let mut to = Assembler::new().ok()?;
         let labels = program.instructions.iter().map(|_| to.new_dynamic_label()).collect();
@@ -123,6 +126,7 @@ impl<'a> Translator<'a> {
             layout,
             has_arena,
             tells_apart,
+            wide,
             functions,
             leave,
             resume,
@@ -352,6 +356,7 @@ impl<'a> Translator<'a> {
                 return 0;
             }
         }
+        self.count_wide(at);
         if let Some(written) = of.writes() {
             self.state().checked.forget(written.number());
         }
@@ -395,6 +400,7 @@ impl<'a> Translator<'a> {
             }
             None => (self.count_for(target, after), self.labels[target]),
         };
+        self.count_wide(at);
         if self.outcome(&of) == Some(true) {
             self.go_to(label);
         } else {

@@ -6,7 +6,7 @@
 //! skips some instructions counts nothing at all. Where a jump leads back to, all is counted.
 
 use super::blocks::Translator;
-use super::{CALLS_MADE, DIVISIONS};
+use super::{CALLS_MADE, DIVISIONS, WIDE};
 use crate::instruction::{Callee, Instruction};
 
 impl Translator<'_> {
@@ -31,10 +31,17 @@ impl Translator<'_> {
         match of {
             _ if !self.tells_apart => {}
             Instruction::Arithmetic { operation, .. } if operation.divides() => {
-                self.count_at(DIVISIONS);
+                self.count_at(DIVISIONS, 1);
             }
-            Instruction::Call(Callee::Offered(_)) => self.count_at(CALLS_MADE),
+            Instruction::Call(Callee::Offered(_)) => self.count_at(CALLS_MADE, 1),
             _ => {}
+        }
+    }
+
+    /// Counts how many more an instruction is that is not left to the interpreter any more.
+    pub(super) fn count_wide(&mut self, at: usize) {
+        if let Some(&wide @ 1..) = self.wide.get(at) {
+            self.count_at(WIDE, wide);
         }
     }
 }

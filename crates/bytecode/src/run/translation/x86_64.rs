@@ -134,9 +134,9 @@ impl Translator<'_> {
         }
     }
 
-    /// Adds one to a count of the machine's.
-    pub(super) fn count_at(&mut self, offset: i32) {
-        dynasm!(self.to ; .arch x64 ; add QWORD [r12 + offset], 1);
+    /// Adds so many to a count of the machine's.
+    pub(super) fn count_at(&mut self, offset: i32, by: u8) {
+        dynasm!(self.to ; .arch x64 ; add QWORD [r12 + offset], by.into());
     }
 
     /// Counts some instructions, and goes where it leads if there are too many.
