@@ -92,6 +92,7 @@ const volatile u64 load_fuzz = 1024;
 #define GRANULARITY_MAX_NS (100 * NSEC_PER_MSEC)
 #define FAIR_CLOCK_START (1ULL << 40) /* away from 0, so that keys never wrap */
 #define INVERSE_ONE (1ULL << 32)
+#define RUN_NS_MAX (INVERSE_ONE - 1)
 #define PULL_STEPS_MAX 32
 #define LOAD_FUZZ_MAX (1ULL << 20)
 #define BALANCE_MIN_NS (1 * NSEC_PER_MSEC)
@@ -104,11 +105,11 @@ const volatile u64 load_fuzz = 1024;
 #define NEWIDLE_LOAD_INDEX 2
 
 struct cfs_task {
-	u64 key; /* in the order of `cpu`; only ticks and enqueueing move it */
-	u64 weight;
+	u64 key;             /* in the order of `cpu`; only ticks and enqueueing move it */
 	s64 wait_runtime_ns; /* what the task is owed; stale while it runs */
 	u64 since_fair_ns;   /* fair clock of `cpu` when it began to wait, or to sleep */
-	u32 cpu;             /* whose queue's sums include it */
+	u32 weight;
+	u32 cpu; /* whose queue's sums include it */
 	bool is_runnable;
 	bool is_waiting;
 	bool is_new;
@@ -127,15 +128,16 @@ struct {
 struct cfs_queue {
 	struct cpu_queue base;
 	struct load load;
-	u64 divisor; /* the load by which time was divided last */
-	u64 inverse; /* 2^32 / divisor, rounded down */
+	u64 divisor;     /* the load by which time was divided last */
+	u32 inverse;     /* 2^32 / divisor, rounded down */
+	u32 not_covered; /* what is left of 2^32 */
 	u64 fair_clock_ns;
 	u64 bonus_ns; /* credited to sleepers and not yet taken back */
 	/* The running task, if is_busy. */
 	bool is_busy;
 	s32 pid;
+	u32 weight;
 	u64 key;
-	u64 weight;
 	s64 wait_runtime_ns;
 	u64 charged_at_ns;
 	u64 ran_ns;        /* since it was switched to */
@@ -181,7 +183,7 @@ static u64 pay_back(struct cfs_queue *q, u64 entitled_ns)
 	if (!sleeper_bonus)
 		return 0;
 	if (as_announced)
-		ns = q->bonus_ns * q->weight / max(q->load.now, q->weight);
+		ns = q->bonus_ns * q->weight / max(q->load.now, (u64)q->weight);
 	else if (q->bonus_ns > scaled_granularity_ns)
 		ns = min(min(entitled_ns, q->bonus_ns), limit_ns - (u64)q->wait_runtime_ns);
 	else
@@ -195,42 +197,48 @@ static void note_divisor(struct cfs_queue *q, u64 load)
 	if (q->divisor == load)
 		return;
 	q->divisor = load;
-	q->inverse = INVERSE_ONE / load;
+	q->inverse = (u32)(INVERSE_ONE / load);
+	q->not_covered = (u32)(INVERSE_ONE - load * q->inverse);
 }
 
 /* value / divisor. Of a value below 2^32 the product falls short of the quotient by less than 1:
- * rounded down it is right or one too low, which the remainder tells. */
+ * rounded down it is right or one too low, which the remainder tells. By an inverse without a
+ * remainder it is right. */
 static u64 divided(const struct cfs_queue *q, u64 value)
 {
 	u64 quotient = value * q->inverse / INVERSE_ONE;
 
 	if (value >= INVERSE_ONE / 2)
 		return value / q->divisor;
+	if (!q->not_covered)
+		return quotient;
 	return value - quotient * q->divisor < q->divisor ? quotient : quotient + 1;
 }
 
 /* Lets the fair clock pass: the running task gets more than an ideal CPU would have given it. */
 static void charge(struct cfs_queue *q, u64 now)
 {
-	u64 ran_ns = since(q->charged_at_ns, now), entitled_ns;
+	u32 ran_ns = (u32)min(since(q->charged_at_ns, now), RUN_NS_MAX);
+	u64 entitled_ns;
 
 	if (!q->is_busy)
 		return;
-	note_divisor(q, max(max(q->load.now, q->weight), 1ULL));
-	entitled_ns = divided(q, ran_ns * q->weight);
+	note_divisor(q, max(q->load.now, (u64)q->weight));
+	entitled_ns = divided(q, (u64)ran_ns * q->weight);
 	q->charged_at_ns += ran_ns;
 	q->ran_ns += ran_ns;
 	q->wait_runtime_ns = limited(q->wait_runtime_ns +
 				     (s64)(entitled_ns - pay_back(q, entitled_ns) - ran_ns));
-	q->fair_clock_ns += divided(q, ran_ns * NICE_0_WEIGHT);
+	q->fair_clock_ns += divided(q, (u64)ran_ns * NICE_0_WEIGHT);
 }
 
 /* Adds the fair time since the task began to wait or sleep, for its weight; never beyond the limit,
  * so that whoever waits longer than that loses the rest. */
 static void credit(struct cfs_task *t, u64 fair_ns)
 {
-	t->wait_runtime_ns =
-		limited(t->wait_runtime_ns + (s64)(fair_ns * t->weight / NICE_0_WEIGHT));
+	if (t->weight != NICE_0_WEIGHT)
+		fair_ns = fair_ns * t->weight / NICE_0_WEIGHT;
+	t->wait_runtime_ns = limited(t->wait_runtime_ns + (s64)fair_ns);
 }
 
 static u64 fair_since(const struct cfs_task *t, const struct cfs_queue *q)
@@ -425,7 +433,7 @@ static bool wakes_at_waker(const struct cfs_task *t, u32 cpu, u32 prev, u64 now)
 	u64 load = target_load(cpu, WAKE_LOAD_INDEX, now);
 
 	if (t->is_sync && here->is_busy)
-		load -= min(load, here->weight);
+		load -= min(load, (u64)here->weight);
 	if (100 * (load + t->weight) <= percent * prev_load)
 		return true;
 	return load <= prev_load &&
@@ -507,7 +515,7 @@ static void pull(u32 from, u32 here, enum balance_reason reason, u64 now)
 			continue;
 		change_queue(t, here);
 		q->base.need_resched |= preempts(q, p, t);
-		q->base.pull_load -= min(q->base.pull_load, t->weight);
+		q->base.pull_load -= min(q->base.pull_load, (u64)t->weight);
 		if (!q->base.pull_load)
 			break;
 	}
@@ -643,7 +651,7 @@ void BPF_STRUCT_OPS(cfs_2007_set_weight, struct task_struct *p, u32 weight)
 	end_wait(t, q);
 	if (t->is_runnable)
 		remove_load(t->cpu, t->weight);
-	t->weight = weight_of(p, IDLE_WEIGHT);
+	t->weight = (u32)weight_of(p, IDLE_WEIGHT);
 	if (t->is_runnable)
 		add_load(t->cpu, t->weight);
 	if (!q->is_busy || q->pid != p->pid) {
@@ -662,7 +670,7 @@ s32 BPF_STRUCT_OPS(cfs_2007_init_task, struct task_struct *p, struct scx_init_ta
 	if (!t)
 		return -ENOMEM;
 	t->cpu = scx_bpf_task_cpu(p);
-	t->weight = weight_of(p, IDLE_WEIGHT);
+	t->weight = (u32)weight_of(p, IDLE_WEIGHT);
 	t->is_new = true;
 	return 0;
 }

@@ -65,7 +65,9 @@ const volatile u64 busy_balance_ns = 200 * NSEC_PER_MSEC;
 #define NO_LEVEL LEVELS
 #define BONUS_MAX 10
 #define INTERACTIVE_DELTA 2
+#define BONUS_NS_MAX (300 * NSEC_PER_MSEC) /* all that is computed of it has 32 bits */
 #define CREDIT_LIMIT 100
+#define SLEEP_NS_MAX (2 * NSEC_PER_SEC) /* longer than any bonus counts */
 #define EXIT_WEIGHT 3
 #define PICK_TRIES 4
 #define CLOCK_MONOTONIC 1
@@ -79,9 +81,9 @@ enum place { PLACE_FIRST, PLACE_AFTER_CHILD, PLACE_LAST };
 enum waker { WAKER_NONE, WAKER_TASK, WAKER_INTERRUPT, WAKER_DEVICE };
 
 struct task {
-	u64 sleep_avg_ns;
 	u64 switched_at_ns; /* when it last woke up, or got or lost a CPU */
 	u64 next_tick_ns;   /* ticks from this one on are not taken off yet, while it runs */
+	u32 sleep_avg_ns;   /* 32 bits, as `unsigned long` has on i386 */
 	u32 time_slice;     /* ticks left */
 	u32 prio;
 	u32 cpu; /* whose queue it belongs to, and in which array it stands */
@@ -120,8 +122,8 @@ static struct cpu cpus[CPUS_MAX];
 static u32 nr_cpus;
 
 /* What Linux's compiler knew. It follows from the tunables: init computes it. */
-static u64 max_sleep_avg_ns;
-static u64 bonus_ns; /* this much sleep_avg is a bonus of 1 */
+static u32 max_sleep_avg_ns;
+static u32 bonus_ns; /* this much sleep_avg is a bonus of 1 */
 struct reciprocal by_bonus_ns;
 
 /* Of each CPU: the tasks that each CPU had when it looked last. */
@@ -189,10 +191,12 @@ static u32 bonus_of(const struct task *t)
 	return (u32)min(divided_by(t->sleep_avg_ns, &by_bonus_ns), (u64)BONUS_MAX);
 }
 
-/* What a bonus of 1 is worth follows from the slice of nice 0. */
+/* What a bonus of 1 is worth follows from the slice of nice 0, as far as 32 bits hold it. */
 static void set_constants(void)
 {
-	bonus_ns = is_2_6_22() ? NSEC_PER_SEC / BONUS_MAX : time_slice_of(DEFAULT_PRIO) * tick_ns;
+	u64 slice_ns = time_slice_of(DEFAULT_PRIO) * tick_ns;
+
+	bonus_ns = (u32)(is_2_6_22() ? NSEC_PER_SEC / BONUS_MAX : min(slice_ns, BONUS_NS_MAX));
 	max_sleep_avg_ns = BONUS_MAX * bonus_ns;
 	by_bonus_ns = reciprocal_of(bonus_ns);
 }
@@ -220,11 +224,11 @@ static bool is_interactive(const struct task_struct *p, const struct task *t)
 }
 
 /* A sleep this long makes a task just interactive, and no more than that. */
-static u64 interactive_sleep_ns(const struct task_struct *p)
+static u32 interactive_sleep_ns(const struct task_struct *p)
 {
 	u32 bonus = (u32)(BONUS_MAX / 2 + interactive_delta(p) + 1);
 
-	return bonus_ns * bonus - tick_ns;
+	return bonus_ns * bonus - (u32)tick_ns;
 }
 
 /* Ticks after which interactive tasks of one priority take turns. */
@@ -243,7 +247,7 @@ static u64 credit_left_by_device(const struct task_struct *p, struct task *t, u6
 {
 	if (t->waker != WAKER_DEVICE || !p->mm || t->sleep_avg_ns + slept_ns < limit_ns)
 		return slept_ns;
-	t->sleep_avg_ns = max(t->sleep_avg_ns, limit_ns);
+	t->sleep_avg_ns = max(t->sleep_avg_ns, (u32)limit_ns);
 	return 0;
 }
 
@@ -254,7 +258,7 @@ static void credit_sleep_2_6_0(const struct task_struct *p, struct task *t, u64 
 
 	slept_ns = min(slept_ns, most_ns);
 	if (p->mm && t->waker != WAKER_DEVICE && slept_ns > limit_ns) {
-		t->sleep_avg_ns = most_ns - bonus_ns;
+		t->sleep_avg_ns = max_sleep_avg_ns - bonus_ns;
 		t->credit += !is_sure;
 		return;
 	}
@@ -263,30 +267,28 @@ static void credit_sleep_2_6_0(const struct task_struct *p, struct task *t, u64 
 		slept_ns = min(slept_ns, time_slice_of(p->static_prio) * tick_ns);
 	if (!is_sure)
 		slept_ns = credit_left_by_device(p, t, slept_ns, limit_ns);
-	t->sleep_avg_ns += slept_ns;
-	if (t->sleep_avg_ns > most_ns) {
-		t->sleep_avg_ns = most_ns;
-		t->credit += !is_sure;
-	}
+	slept_ns += t->sleep_avg_ns;
+	t->credit += slept_ns > most_ns && !is_sure;
+	t->sleep_avg_ns = (u32)min(slept_ns, most_ns);
 }
 
-static void credit_sleep_2_6_22(const struct task_struct *p, struct task *t, u64 slept_ns)
+static void credit_sleep_2_6_22(const struct task_struct *p, struct task *t, u32 slept_ns)
 {
-	u64 limit_ns = interactive_sleep_ns(p);
+	u32 limit_ns = interactive_sleep_ns(p);
 
 	if (p->mm && slept_ns > limit_ns && t->sleep_avg_ns < limit_ns) {
 		t->sleep_avg_ns = limit_ns;
 		t->waker = WAKER_DEVICE;
 		return;
 	}
-	t->sleep_avg_ns += credit_left_by_device(p, t, slept_ns, limit_ns);
+	t->sleep_avg_ns += (u32)credit_left_by_device(p, t, slept_ns, limit_ns);
 	t->sleep_avg_ns = min(t->sleep_avg_ns, max_sleep_avg_ns);
 }
 
 static void credit_sleep(const struct task_struct *p, struct task *t, u64 slept_ns)
 {
 	if (slept_ns && is_2_6_22())
-		credit_sleep_2_6_22(p, t, slept_ns);
+		credit_sleep_2_6_22(p, t, (u32)min(slept_ns, SLEEP_NS_MAX));
 	else if (slept_ns)
 		credit_sleep_2_6_0(p, t, slept_ns);
 	t->prio = effective_prio(p, t);
@@ -295,7 +297,7 @@ static void credit_sleep(const struct task_struct *p, struct task *t, u64 slept_
 /* Running costs what sleeping gained; less for those who are known as interactive. */
 static void charge_run(struct task *t, u64 now)
 {
-	u64 ran_ns = min((u64)time_delta(now, t->switched_at_ns), max_sleep_avg_ns);
+	u32 ran_ns = (u32)min((u64)time_delta(now, t->switched_at_ns), (u64)max_sleep_avg_ns);
 
 	if (is_2_6_22() || t->credit > CREDIT_LIMIT)
 		ran_ns /= max(bonus_of(t), 1U);
@@ -346,7 +348,7 @@ __noinline u32 first_level(u32 cpu, u32 array)
 static bool expired_starve(const struct cpu *c, const struct task_struct *p, u64 now)
 {
 	/* More ticks than the limit, that is at least one more. */
-	u64 limit_ns = max_sleep_avg_ns * c->nr_running + tick_ns;
+	u64 limit_ns = (u64)max_sleep_avg_ns * c->nr_running + tick_ns;
 
 	return (u32)p->static_prio > c->best_expired_prio ||
 	       (c->expired_at_ns && now - c->expired_at_ns >= limit_ns);
@@ -802,7 +804,7 @@ static void inherit(struct task *t, u64 now)
 	t->is_new = true;
 	t->keeps_slice = true;
 	t->time_slice = (parent->time_slice + 1) >> 1;
-	t->sleep_avg_ns = bonus_of(parent) * child_penalty_percent / 100 * bonus_ns;
+	t->sleep_avg_ns = bonus_of(parent) * (u32)child_penalty_percent / 100 * bonus_ns;
 	parent->sleep_avg_ns = bonus_of(parent) * bonus_ns;
 	parent->time_slice >>= 1;
 	if (!parent->time_slice)
@@ -852,7 +854,8 @@ void BPF_STRUCT_OPS(o1_exit_task, struct task_struct *p, struct scx_exit_task_ar
 		parent->time_slice = min(parent->time_slice + t->time_slice, most);
 	if (t->sleep_avg_ns < parent->sleep_avg_ns)
 		parent->sleep_avg_ns =
-			(parent->sleep_avg_ns * EXIT_WEIGHT + t->sleep_avg_ns) / (EXIT_WEIGHT + 1);
+			(u32)(((u64)parent->sleep_avg_ns * EXIT_WEIGHT + t->sleep_avg_ns) /
+			      (EXIT_WEIGHT + 1));
 }
 
 static s32 create_lists(u32 cpu)

@@ -8,8 +8,8 @@
  * The quotient is that of a division, for each value and each divisor but 0. Let l be the least
  * number with divisor <= 2^l, and factor = 2^(31 + l) / divisor, rounded up. For a value below
  * 2^31 the product is too large by less than value / 2^(31 + l) < 1 / 2^l <= 1 / divisor, which
- * takes no quotient to the next whole number; and it fits into 64 bits, as factor <= 2^32. Values
- * above, 2.1 s in nanoseconds, are divided.
+ * takes no quotient to the next whole number; and it fits into 63 bits, as factor < 2^32, so that
+ * 32 are left behind the first 31. Values above, 2.1 s in nanoseconds, are divided.
  *
  * Source: T. Granlund and P. L. Montgomery, "Division by Invariant Integers using Multiplication",
  * PLDI 1994, theorem 4.2.
@@ -25,8 +25,8 @@
  * object must have what its types tell. Of a constant the compiler computes it. */
 struct reciprocal {
 	u64 divisor;
-	u64 factor;
-	u64 shift;
+	u32 factor;
+	u32 shift; /* l */
 };
 
 static struct reciprocal reciprocal_of(u64 divisor)
@@ -36,8 +36,8 @@ static struct reciprocal reciprocal_of(u64 divisor)
 	/* All that is multiplied is less than the divisor: the quotient is 0, as the factor. */
 	if (divisor > RECIPROCAL_VALUE_MAX)
 		return r;
-	r.shift = 31 + (divisor > 1 ? 64 - __builtin_clzll(divisor - 1) : 0);
-	r.factor = ((1ULL << r.shift) - 1) / divisor + 1;
+	r.shift = divisor > 1 ? 64 - (u32)__builtin_clzll(divisor - 1) : 0;
+	r.factor = (u32)(((1ULL << (31 + r.shift)) - 1) / divisor + 1);
 	return r;
 }
 
@@ -46,7 +46,7 @@ static u64 divided_by(u64 value, const struct reciprocal *r)
 {
 	if (value > RECIPROCAL_VALUE_MAX)
 		return value / r->divisor;
-	return value * r->factor >> r->shift;
+	return (u32)(value * r->factor >> 31) >> r->shift;
 }
 
 #endif /* SCX_RECIPROCALS_BPF_H */
