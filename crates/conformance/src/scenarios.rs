@@ -185,6 +185,7 @@ pub fn no_costs(costs: &Costs) -> Costs {
         exit_ns: 0,
         hook_ns: 0,
         dsq_op_ns: 0,
+        vtime_op_ns: 0,
         scan_step_ns: 0,
         scan_miss_ns: 0,
         lock_ns: 0,

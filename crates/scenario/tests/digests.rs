@@ -158,6 +158,7 @@ fn each_cost_and_each_number_of_a_machine_changes_the_digest() {
         change(&|m| m.costs.channel_lines += 1),
         change(&|m| m.costs.refill_ns_per_kib[4] += 1),
         change(&|m| m.costs.cold_switch_ns = 1),
+        change(&|m| m.costs.vtime_op_ns = 1),
         change(&|m| m.costs.memory_ns = 1),
         change(&|m| m.costs.policy.instruction_ps = 1),
         change(&|m| m.costs.policy.division_ps = 1),

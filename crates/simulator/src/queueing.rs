@@ -120,7 +120,8 @@ impl Core<'_> {
     /// Appends a task to the queue with this index (`dispatch_enqueue`).
     pub fn push(&mut self, index: u32, task: TaskId, enq_flags: u64, by_vtime: bool) {
         self.lock_queue(index);
-        self.charge(Spent::Queue, self.cpus.costs().dsq_op_ns);
+        let costs = self.cpus.costs();
+        self.charge(Spent::Queue, costs.dsq_op_ns + u64::from(by_vtime) * costs.vtime_op_ns);
         let at_head = enq_flags & (flags::ENQ_HEAD | flags::ENQ_PREEMPT) != 0;
         let (seen, state) = self.tasks.both_mut(task);
         let vtime = seen.scx.dsq_vtime;

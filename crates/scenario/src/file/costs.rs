@@ -58,7 +58,7 @@ const fn by_distance(key: &'static str, place: fn(&mut Costs) -> &mut [u64; DIST
     Cost { key, place: Place::ByDistance(place), range: (0, COST_NS_MAX), is_optional: false }
 }
 
-const COSTS: [Cost; 42] = [
+const COSTS: [Cost; 43] = [
     of("context_switch_ns", |costs| &mut costs.context_switch_ns),
     of("thread_switch_ns", |costs| &mut costs.thread_switch_ns),
     optional(of("cold_switch_ns", |costs| &mut costs.cold_switch_ns)),
@@ -76,6 +76,7 @@ const COSTS: [Cost; 42] = [
     of("exit_ns", |costs| &mut costs.exit_ns),
     of("hook_ns", |costs| &mut costs.hook_ns),
     of("dsq_op_ns", |costs| &mut costs.dsq_op_ns),
+    optional(of("vtime_op_ns", |costs| &mut costs.vtime_op_ns)),
     of("scan_step_ns", |costs| &mut costs.scan_step_ns),
     of("scan_miss_ns", |costs| &mut costs.scan_miss_ns),
     within(of("scan_cached_tasks", |costs| &mut costs.scan_cached_tasks), 0, CACHE_KIB_MAX),

@@ -130,6 +130,7 @@ fn random_costs(rng: &mut Random) -> Costs {
         exit_ns: cost(100_000),
         hook_ns: cost(100),
         dsq_op_ns: cost(100),
+        vtime_op_ns: 0,
         scan_step_ns: cost(60),
         scan_miss_ns: cost(300),
         scan_cached_tasks: cost(200),

@@ -104,6 +104,10 @@ fn encode_costs(out: &mut Encoder, costs: &Costs) {
         out.text("cold writes");
         out.number(costs.cold_write_ns_per_kib);
     }
+    if costs.vtime_op_ns > 0 {
+        out.text("by virtual time");
+        out.number(costs.vtime_op_ns);
+    }
     if costs.memory_ns > 0 {
         out.text("memory");
         out.number(costs.memory_ns);

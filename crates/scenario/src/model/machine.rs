@@ -178,6 +178,8 @@ pub struct Costs {
     pub hook_ns: u64,
     /// One insertion into or removal from a dispatch queue, its lock already held.
     pub dsq_op_ns: u64,
+    /// What an insertion by virtual time takes longer.
+    pub vtime_op_ns: u64,
     /// Looking at one queued task during a scan, its data in this CPU's cache.
     pub scan_step_ns: u64,
     /// Looking at one queued task during a scan that does not fit in the cache.
@@ -297,6 +299,7 @@ impl Costs {
             exit_ns,
             hook_ns,
             dsq_op_ns,
+            vtime_op_ns: _, // So has it this one.
             scan_step_ns,
             scan_miss_ns,
             scan_cached_tasks,

@@ -45,6 +45,7 @@ pub fn costless(nr_cpus: usize, hz: u32) -> Machine {
         &mut costs.exit_ns,
         &mut costs.hook_ns,
         &mut costs.dsq_op_ns,
+        &mut costs.vtime_op_ns,
         &mut costs.scan_step_ns,
         &mut costs.scan_miss_ns,
         &mut costs.lock_ns,
