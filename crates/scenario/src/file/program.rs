@@ -22,7 +22,9 @@ const ROUNDS_MAX: u64 = 1_000_000_000_000;
 /// The largest sigma of a log-normal distribution: a factor of e^10 either way.
 const SIGMA_PERMILLE_MAX: u64 = 10_000;
 
-/// The most that a recording is scaled by: a million times.
+/// The most that a scale may say: a million times. What is drawn is then counted without loss. The
+/// largest quantile, 2^32 us, becomes less than 2^63 ns. What is multiplied to draw one fits in 128
+/// bits: a quantile has 32, a place between two levels 40, a scale with its unit 40.
 pub(crate) const SCALE_PERMILLE_MAX: u32 = 1_000_000_000;
 
 const VERBS: [&str; 12] = [
