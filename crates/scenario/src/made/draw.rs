@@ -78,7 +78,10 @@ impl Random {
 /// Which stream of random numbers a task draws from.
 ///
 /// It follows from whose child the task is, and which of its parent's, and not from when it is
-/// forked or how many others were by then. So a seed gives the same work under every policy.
+/// forked or how many others were by then. So a seed gives each task the same numbers in the same
+/// order under every policy. How many of them it draws may depend on the policy: on who takes a
+/// message or a token that several wait for, on how often a task asks for its children, on when the
+/// run is stopped. Where it does not, the work is the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lineage {
     stream: u64,
