@@ -165,6 +165,8 @@ class _Worker:
                 answer = self.link.recv()
             except (EOFError, OSError):
                 exit_code = self._gone()
+            else:
+                assert answer is not None, f"no answer to {self.piece!r}: None means at work"
         elif self.process.exitcode is not None:
             # A process that the worker started, and that still runs, keeps the link open.
             exit_code = self._gone()

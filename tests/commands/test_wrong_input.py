@@ -124,6 +124,16 @@ def test_what_is_wrong_in_a_workload_is_one_sentence_and_a_way_out(command, tmp_
     assert second.startswith("hint: ")
 
 
+def test_a_task_that_goes_round_in_no_time_is_told_with_a_way_out(command, tmp_path):
+    (tmp_path / "mine.toml").write_text(
+        FREE.replace('"exit"', '{ repeat = 9999999, do = ["mark"] }')
+    )
+    done = command("run", "fifo", "--workload", "mine.toml", "--machine", "laptop")
+    assert done.returncode == 1
+    assert "passed 65536 operations in no time\n" in done.stderr
+    assert "\nhint: the workload's task goes round a loop whose steps take no time" in done.stderr
+
+
 def test_a_workload_that_one_of_many_machines_is_too_small_for_begins_nowhere(command, tmp_path):
     (tmp_path / "mine.toml").write_text(FREE + GONE.format(at="1ms", cpu=3))
     machines = ("--machine", "server-96", "--machine", "laptop", "--machine", "osdl-2")

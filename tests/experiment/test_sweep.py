@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from running import PATIENCE_S, assert_it_goes, wait_for
+from schedlab import workers
 from schedlab.errors import ExperimentError
 from schedlab.experiment import cells, definition, sweep, vm
 from schedlab.experiment.sweep import Outcome
@@ -228,6 +229,18 @@ def test_no_worker_hears_of_an_interrupt_not_even_the_first():
     words = [sys.executable, "-c", INTERRUPTS_OF_WORKERS]
     done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     assert done.stdout.split("\n") == ["[True, True]", "False", ""]
+
+
+def test_work_that_answers_none_is_an_error_and_is_not_waited_for():
+    with contextlib.closing(workers.Crew(1, answer_none)) as crew:
+        crew.begin("a piece")
+        with pytest.raises(AssertionError, match="no answer to 'a piece'"):
+            wait_for(crew.wait, "an ending")
+    assert no_workers_left()
+
+
+def answer_none(piece):
+    return None
 
 
 def test_a_worker_ends_when_its_coordinator_is_killed(tmp_path):

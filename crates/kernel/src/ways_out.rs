@@ -1,10 +1,11 @@
 //! What to do about a mistake of a policy, whoever found it: a verifier, a kernel that ejects the
-//! policy, or the simulator, which says what they say and more.
+//! policy, or the simulator, which says what they say and more. A workload may make mistakes that
+//! only its run shows, too.
 //!
 //! One table, so that one mistake has one hint in both worlds.
 
 /// Words of a message, and what to do about it. The first that fits counts.
-const WAYS_OUT: [(&[&str], &str); 24] = [
+const WAYS_OUT: [(&[&str], &str); 27] = [
     (
         &["next to NULL", "may be NULL", "or_null'", "or_null_'"],
         "a pointer may be NULL, as where a lookup finds no entry: compare it with NULL before it \
@@ -104,6 +105,19 @@ const WAYS_OUT: [(&[&str], &str); 24] = [
         &["is not allowed"],
         "the call does not belong into this operation; scx_bpf_dsq_move* only into dispatch",
     ),
+    (
+        &["operations in no time"],
+        "the workload's task goes round a loop whose steps take no time: add a run, a sleep or a \
+         wait to it, or repeat it less often",
+    ),
+    (
+        &["ns in one step, more than"],
+        "the workload draws too long a run: lower its median or sigma, or write several runs",
+    ),
+    (
+        &["longer than can be simulated"],
+        "end the workload earlier, such as by stop = \"10s\", or draw shorter times in it",
+    ),
 ];
 
 /// What to do about what these words say; nothing where that is not known, or where they end with
@@ -167,6 +181,17 @@ mod tests {
             let [first, rest @ ..] = words.map(way_out);
             assert!(first.is_some(), "{words:?}");
             assert!(rest.iter().all(|other| *other == first), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_workload_that_cannot_go_on_has_a_way_out() {
+        for (words, way) in [
+            ("a[1] passed 65536 operations in no time", "add a run, a sleep or a wait"),
+            ("a[1] is to compute 9 ns in one step, more than 8", "lower its median"),
+            ("the tasks take longer than can be simulated, 2^63 ns or 292 years", "earlier"),
+        ] {
+            assert!(way_out(words).is_some_and(|hint| hint.contains(way)), "{words}");
         }
     }
 

@@ -312,6 +312,14 @@ fn every_distribution_can_be_written_for_times_and_counts() {
         Op::Run(Amount::LogNormal { median: 500, sigma_permille: 500 })
     );
     assert_eq!(halves(&format!("{{ quantiles = {list} }}"))[0], recorded(500));
+    let both = |own: u32, of_all: u32| {
+        let amount = format!("{{ quantiles = {{ at = {list}, permille = {own} }} }}");
+        program(&format!("run_permille = {of_all}"), &format!("[{{ run = {amount} }}]"))[0]
+    };
+    for (own, of_all, product) in [(600, 500, 300), (2_500, 1_400, 3_500), (1, 2_000, 2)] {
+        assert_eq!(both(own, of_all), recorded(product));
+    }
+    assert_eq!(both(1_000_000_000, 1_000), recorded(1_000_000_000));
     let repeat = program("", "[{ repeat = { uniform = [2, 4] }, do = [\"yield\"] }]")[0];
     let times = Repeat::Times(Amount::Uniform { low: 2, high: 4 });
     assert_eq!(repeat, Op::Loop { repeat: times, end: 2 });

@@ -2,6 +2,7 @@
 //! shipped machines and workloads, there and back, compared by their digests.
 
 use scenario::machine::{Bus, Interrupts, Machine, PolicyCosts, Release, SpeedStep};
+use scenario::workload::{Cgroup, Change, ChangeKind};
 use scenario::{
     load_machine, load_workload, machine_text, parse_machine, parse_workload, random_scenario,
     workload_text,
@@ -90,4 +91,55 @@ fn templates_of_one_name_get_names_of_their_own() {
     };
     let most = (0..SEEDS).map(children).max_by_key(Vec::len).expect("there are seeds");
     assert_eq!(most, ["child", "child-2", "child-3"]);
+}
+
+/// Two kinds of children that have one name, one of them with another's name and a number.
+const NAMESAKES: &str = "description = \"d\"\nsource = \"own\"\n\
+    [templates.child]\nprogram = [\"exit\"]\n[templates.other]\nprogram = [\"yield\"]\n\
+    [[cgroups]]\npath = \"/a\"\n[[cgroups]]\npath = \"/b\"\n\
+    [[tasks]]\nname = \"child-2\"\n\
+    program = [{ fork = \"child\" }, { fork = \"other\" }, \"join\"]\n";
+
+#[test]
+fn changes_come_back_in_their_order_and_for_all_whom_they_mean() {
+    let mut workload = parse_workload("own.toml", NAMESAKES, &BTreeMap::new()).expect("sound");
+    workload.templates[1].name = "child".to_string();
+    let affinity =
+        |task: &str| ChangeKind::Affinity { task: task.to_string(), cpus: Some([0].into()) };
+    let moved = |task: &str| ChangeKind::Move { task: task.to_string(), to: Some(1) };
+    let group = |number: u32| {
+        let now = Cgroup { weight: 7, ..workload.cgroups[number as usize].clone() };
+        ChangeKind::Cgroup { number, now }
+    };
+    let at = |at_ns| move |what| Change { at_ns, what };
+    let hotplug = |online| ChangeKind::Hotplug { cpu: 1, online };
+    let unsorted = [
+        group(1),
+        group(0),
+        moved("child"),
+        affinity("child"),
+        affinity("child-2"),
+        hotplug(false),
+    ];
+    workload.changes = unsorted.into_iter().map(at(5)).collect();
+    workload.changes.push(at(6)(hotplug(true)));
+    let sorted = [
+        hotplug(false),
+        affinity("child"),
+        affinity("child-3"),
+        affinity("child-2"),
+        moved("child"),
+        moved("child-3"),
+        group(0),
+        group(1),
+    ];
+    let mut expected: Vec<Change> = sorted.into_iter().map(at(5)).collect();
+    expected.push(at(6)(hotplug(true)));
+    let workload = workload.as_written();
+    assert_eq!(workload.changes, expected);
+    let text = workload_text(&workload, "own");
+    let read = parse_workload("copy.toml", &text, &BTreeMap::new()).expect("it is sound");
+    assert_eq!((read.digest, read.changes), (workload.digest, workload.changes), "{text}");
+    let names: Vec<String> = read.templates.into_iter().map(|template| template.name).collect();
+    assert_eq!(names, ["child", "child-3", "child-2"]);
 }

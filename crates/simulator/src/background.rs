@@ -7,7 +7,10 @@ use scenario::draw::Random;
 use scenario::machine::Machine;
 use scenario::workload::Amount;
 
-/// The first stream of these draws, far behind those of tasks.
+/// The first stream of these draws. Initial tasks and their children have streams below it. Each
+/// later task has any from here on ([`scenario::draw::Lineage`]), so that it shares one with a
+/// given source with a probability of 2^-63: of a million tasks and 10,000 sources any two do with
+/// 10^-9.
 const STREAMS: u64 = 1 << 63;
 
 /// What interrupts the CPUs of a machine.

@@ -7,6 +7,7 @@ use crate::file::cgroups::find_place;
 use crate::file::changes::read_cpu_set;
 use crate::made::builder::ProgramBuilder;
 use crate::model::check::PROGRAM_OPS_MAX;
+use crate::model::duration::DURATION_NS_MAX;
 use crate::model::error::{ScenarioError, choices, nearest};
 use crate::model::workload::{
     Amount, Cgroup, CpuSet, LOOP_DEPTH_MAX, NO_DEADLINE_NS, Op, Program, QUANTILE_LEVELS_PERMILLE,
@@ -21,7 +22,9 @@ const ROUNDS_MAX: u64 = 1_000_000_000_000;
 /// The largest sigma of a log-normal distribution: a factor of e^10 either way.
 const SIGMA_PERMILLE_MAX: u64 = 10_000;
 
-/// The most that a recording is scaled by: a million times.
+/// The most that a scale may say: a million times. What is drawn is then counted without loss. The
+/// largest quantile, 2^32 us, becomes less than 2^63 ns. What is multiplied to draw one fits in 128
+/// bits: a quantile has 32, a place between two levels 40, a scale with its unit 40.
 pub(crate) const SCALE_PERMILLE_MAX: u32 = 1_000_000_000;
 
 const VERBS: [&str; 12] = [
@@ -185,8 +188,8 @@ impl ProgramReader<'_> {
     fn op(&mut self, verb: &str, value: &Node, table: &TableNode) -> Result<Op, ScenarioError> {
         Ok(match verb {
             "run" => {
-                let work = duration(value)?;
-                Op::Run(self.names.run_permille.map_or(work, |scale| work.scaled(scale)))
+                let run_permille = self.names.run_permille.unwrap_or(1000);
+                Op::Run(amount(value, Numbers { run_permille, ..DURATIONS })?)
             }
             "sleep" => Op::Sleep(duration(value)?),
             "send" => Op::Send { channel: self.channel(value)?, bytes: bytes(table)? },
@@ -210,7 +213,7 @@ impl ProgramReader<'_> {
                 let known = ["forever", "while-children"];
                 return Err(value.bad("no such repeat", choices("a number, or", word, &known)));
             }
-            None => Repeat::Times(amount(value, 1, |node| node.unsigned(0, ROUNDS_MAX))?),
+            None => Repeat::Times(amount(value, COUNTS)?),
         };
         if self.builder.depth() == LOOP_DEPTH_MAX {
             let hint = format!("nest at most {LOOP_DEPTH_MAX} repeats; join inner ones into one");
@@ -303,19 +306,76 @@ fn deadline_ns(step: &TableNode) -> Result<u64, ScenarioError> {
     step.get("deadline")?.map_or(Ok(NO_DEADLINE_NS), |deadline| deadline.duration_ns())
 }
 
-fn duration(node: &Node) -> Result<Amount, ScenarioError> {
-    amount(node, 1000, |node| node.duration_ns())
+/// How the numbers of a distribution are read.
+#[derive(Clone, Copy)]
+struct Numbers {
+    /// Reads one as it is written.
+    written: fn(&Node) -> Result<u64, ScenarioError>,
+    /// A recording keeps its numbers in units of this.
+    unit: u32,
+    /// What the workload's `run_permille` makes of them.
+    run_permille: u32,
+    /// The most that one may be once it is scaled.
+    most: u64,
 }
 
-/// A fixed value or a distribution, each number read by `scalar`; a recording keeps its numbers
-/// in units of `unit`.
-fn amount(
-    node: &Node,
-    unit: u32,
-    scalar: fn(&Node) -> Result<u64, ScenarioError>,
-) -> Result<Amount, ScenarioError> {
+const DURATIONS: Numbers = Numbers {
+    written: |node| node.duration_ns(),
+    unit: 1000,
+    run_permille: 1000,
+    most: DURATION_NS_MAX,
+};
+const COUNTS: Numbers = Numbers {
+    written: |node| node.unsigned(0, ROUNDS_MAX),
+    unit: 1,
+    run_permille: 1000,
+    // A million times 2^32 is far below.
+    most: u64::MAX,
+};
+
+impl Numbers {
+    /// The number at `node`, scaled. What is left of a nanosecond is cut off.
+    fn read(self, node: &Node) -> Result<u64, ScenarioError> {
+        let value = (self.written)(node)?;
+        self.scaled(node, value, self.run_permille)
+    }
+
+    /// `value`, which stands at `node`, times `permille` / 1000.
+    fn scaled(self, node: &Node, value: u64, permille: u32) -> Result<u64, ScenarioError> {
+        let scaled = u128::from(value) * u128::from(permille) / 1000;
+        u64::try_from(scaled).ok().filter(|scaled| *scaled <= self.most).ok_or_else(|| {
+            let most_s = self.most / 1_000_000_000;
+            let problem = format!("{permille} thousandths of it are longer than {most_s} s");
+            node.bad(problem, "lower it, or what scales it: `permille` or `run_permille`")
+        })
+    }
+
+    /// A recording's scale, which stands at `node`, times that of the workload. It is exact or
+    /// refused, as rounding it would change all that is drawn.
+    fn scale(self, node: &Node) -> Result<u32, ScenarioError> {
+        let own = node.unsigned_32(1, SCALE_PERMILLE_MAX)?;
+        let product = u64::from(own) * u64::from(self.run_permille);
+        let with = format!("times run_permille, which is {}, it is", self.run_permille);
+        if !product.is_multiple_of(1000) {
+            let hint = "let the product of both be a multiple of 1000, or scale `at` itself";
+            return Err(node.bad(format!("{with} no whole number of thousandths"), hint));
+        }
+        let exact = u32::try_from(product / 1000).ok().filter(|scale| *scale <= SCALE_PERMILLE_MAX);
+        exact.ok_or_else(|| {
+            let problem = format!("{with} more than {SCALE_PERMILLE_MAX}");
+            node.bad(problem, "lower one of them")
+        })
+    }
+}
+
+fn duration(node: &Node) -> Result<Amount, ScenarioError> {
+    amount(node, DURATIONS)
+}
+
+/// A fixed value or a distribution.
+fn amount(node: &Node, numbers: Numbers) -> Result<Amount, ScenarioError> {
     if !node.value().is_table() {
-        return Ok(Amount::Fixed(scalar(node)?));
+        return Ok(Amount::Fixed(numbers.read(node)?));
     }
     let table = node.table(&AMOUNT_KEYS)?;
     let entries = table.entries()?;
@@ -324,19 +384,19 @@ fn amount(
         return Err(node.bad("not one distribution", hint));
     };
     Ok(match *kind {
-        "uniform" => uniform(value, scalar)?,
-        "exponential" => Amount::Exponential { mean: scalar(value)? },
-        "quantiles" => recorded(value, unit, scalar)?,
+        "uniform" => uniform(value, numbers)?,
+        "exponential" => Amount::Exponential { mean: numbers.read(value)? },
+        "quantiles" => recorded(value, numbers)?,
         "normal" => {
             let table = value.table(&["mean", "sd"])?;
             let hint = "write normal = { mean = ..., sd = ... }";
-            let mean = scalar(&table.need("mean", hint)?)?;
-            Amount::Normal { mean, sd: scalar(&table.need("sd", hint)?)? }
+            let mean = numbers.read(&table.need("mean", hint)?)?;
+            Amount::Normal { mean, sd: numbers.read(&table.need("sd", hint)?)? }
         }
         _ => {
             let table = value.table(&["median", "sigma_permille"])?;
             let hint = "write log_normal = { median = ..., sigma_permille = ... }";
-            let median = scalar(&table.need("median", hint)?)?;
+            let median = numbers.read(&table.need("median", hint)?)?;
             let sigma = table.need("sigma_permille", hint)?;
             Amount::LogNormal { median, sigma_permille: sigma.unsigned(0, SIGMA_PERMILLE_MAX)? }
         }
@@ -344,32 +404,19 @@ fn amount(
 }
 
 /// `quantiles = { at = [ ... ], permille = 500 }`, or only the list.
-fn recorded(
-    node: &Node,
-    unit: u32,
-    scalar: fn(&Node) -> Result<u64, ScenarioError>,
-) -> Result<Amount, ScenarioError> {
+fn recorded(node: &Node, numbers: Numbers) -> Result<Amount, ScenarioError> {
     let hint = "write quantiles = [least, p10, p25, p50, p75, p90, p95, p99, most]";
     if !node.value().is_table() {
-        return Ok(Amount::Recorded(Quantiles {
-            at: quantiles(node, unit, scalar)?,
-            unit,
-            permille: 1000,
-        }));
+        return quantiles(node, numbers, numbers.run_permille);
     }
     let table = node.table(&["at", "permille"])?;
-    let at = quantiles(&table.need("at", hint)?, unit, scalar)?;
-    let permille = table
-        .get("permille")?
-        .map_or(Ok(1000), |scale| scale.unsigned_32(1, SCALE_PERMILLE_MAX))?;
-    Ok(Amount::Recorded(Quantiles { at, unit, permille }))
+    let permille = table.get("permille")?.map(|scale| numbers.scale(&scale)).transpose()?;
+    quantiles(&table.need("at", hint)?, numbers, permille.unwrap_or(numbers.run_permille))
 }
 
-fn quantiles(
-    node: &Node,
-    unit: u32,
-    scalar: fn(&Node) -> Result<u64, ScenarioError>,
-) -> Result<[u32; QUANTILE_LEVELS_PERMILLE.len()], ScenarioError> {
+/// The recording with these quantiles, of which `permille` thousandths are drawn.
+fn quantiles(node: &Node, numbers: Numbers, permille: u32) -> Result<Amount, ScenarioError> {
+    let unit = numbers.unit;
     let elements = node.elements()?;
     let mut at = [0; QUANTILE_LEVELS_PERMILLE.len()];
     let mut least = 0;
@@ -378,7 +425,7 @@ fn quantiles(
         return Err(node.bad(problem, "write [least, p10, p25, p50, p75, p90, p95, p99, most]"));
     }
     for (quantile, element) in at.iter_mut().zip(&elements) {
-        let value = scalar(element)?;
+        let value = (numbers.written)(element)?;
         *quantile = u32::try_from(value / u64::from(unit)).unwrap_or(u32::MAX);
         if u64::from(*quantile) * u64::from(unit) != value {
             let hint = match unit {
@@ -391,19 +438,17 @@ fn quantiles(
             return Err(element.bad("less than the quantile before it", "put the least first"));
         }
         least = *quantile;
+        numbers.scaled(element, value, permille)?;
     }
-    Ok(at)
+    Ok(Amount::Recorded(Quantiles { at, unit, permille }))
 }
 
-fn uniform(
-    node: &Node,
-    scalar: fn(&Node) -> Result<u64, ScenarioError>,
-) -> Result<Amount, ScenarioError> {
+fn uniform(node: &Node, numbers: Numbers) -> Result<Amount, ScenarioError> {
     let ends = node.elements()?;
     let [low, high] = &ends[..] else {
         return Err(node.bad("not two ends", "write uniform = [least, most]"));
     };
-    let (low, high) = (scalar(low)?, scalar(high)?);
+    let (low, high) = (numbers.read(low)?, numbers.read(high)?);
     if low > high {
         return Err(node.bad("the least is more than the most", "write uniform = [least, most]"));
     }

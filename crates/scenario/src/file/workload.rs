@@ -102,7 +102,7 @@ pub fn workload_parameters(path: &Path) -> Result<Vec<Parameter>, ScenarioError>
     let (file, table) = read_table(path)?;
     let document = Document { file, parameters: BTreeMap::new() };
     let declared = declared(&TableNode::root(&document, &table))?;
-    Ok(declared.into_iter().map(|(parameter, _)| parameter).collect())
+    Ok(declared.into_iter().map(|one| one.parameter).collect())
 }
 
 fn workload_of(

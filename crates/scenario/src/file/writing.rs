@@ -13,7 +13,8 @@ use crate::model::duration::duration;
 use crate::model::machine::{Cpu, Machine};
 use crate::model::text::{EVERY_CPU, cpus_text, quoted};
 use crate::model::workload::{
-    Amount, NO_DEADLINE_NS, Op, Program, Quantiles, Repeat, TaskTemplate, Workload,
+    Amount, Change, ChangeKind, NO_DEADLINE_NS, Op, Program, Quantiles, Repeat, TaskTemplate,
+    Workload,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -31,16 +32,22 @@ pub struct Irregular {
 
 impl Workload {
     /// The same workload as reading its file would give it: templates that others fork have names
-    /// of their own, shared address spaces are numbered in their order, no program is empty.
+    /// of their own, shared address spaces are numbered in their order, no program is empty, and
+    /// changes of one time are in the order of the file's sections. A change of all tasks of a name
+    /// becomes one for each name that these have then.
     #[must_use]
     pub fn as_written(mut self) -> Workload {
+        let had: BTreeSet<String> = self.templates.iter().map(|kind| kind.name.clone()).collect();
         let mut names = BTreeSet::new();
+        let mut renamed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let forked = forked_templates(&self);
         let mut spaces = BTreeMap::new();
         for (number, template) in self.templates.iter_mut().enumerate() {
             if forked.contains(&number) {
-                template.name = distinct(&template.name, &names);
-                names.insert(template.name.clone());
+                let name = distinct(&template.name, &names, &had);
+                names.insert(name.clone());
+                let before = std::mem::replace(&mut template.name, name.clone());
+                renamed.entry(before).or_default().insert(name);
             }
             if template.program.is_empty() {
                 template.program = Arc::new([Op::Exit]);
@@ -50,6 +57,9 @@ impl Workload {
                 *space = *spaces.entry(*space).or_insert(next);
             }
         }
+        self.changes =
+            self.changes.into_iter().flat_map(|change| of_each(change, &renamed)).collect();
+        self.changes.sort_by_key(|change| (change.at_ns, turn(&change.what)));
         self.with_digest()
     }
 }
@@ -173,8 +183,35 @@ fn forked_templates(workload: &Workload) -> BTreeSet<usize> {
     forked.chain(idle).collect()
 }
 
-/// `name`, or with a number if it is taken, within what the kernel keeps of a name.
-fn distinct(name: &str, taken: &BTreeSet<String>) -> String {
+/// A change of all tasks of a name as one of each name that they have now.
+fn of_each(change: Change, renamed: &BTreeMap<String, BTreeSet<String>>) -> Vec<Change> {
+    let (ChangeKind::Affinity { task, .. } | ChangeKind::Move { task, .. }) = &change.what else {
+        return vec![change];
+    };
+    let Some(names) = renamed.get(task) else { return vec![change] };
+    let with_name = |name: &String| {
+        let mut one = change.clone();
+        if let ChangeKind::Affinity { task, .. } | ChangeKind::Move { task, .. } = &mut one.what {
+            task.clone_from(name);
+        }
+        one
+    };
+    names.iter().map(with_name).collect()
+}
+
+/// Which of the changes of one time comes first when a file is read, where its order does not say.
+fn turn(what: &ChangeKind) -> (u32, u32) {
+    match what {
+        ChangeKind::Hotplug { .. } => (0, 0),
+        ChangeKind::Affinity { .. } => (1, 0),
+        ChangeKind::Move { .. } => (2, 0),
+        ChangeKind::Cgroup { number, .. } => (3, *number),
+    }
+}
+
+/// `name`, or with a number if it is taken, within what the kernel keeps of a name. No template
+/// `had` the name with the number.
+fn distinct(name: &str, taken: &BTreeSet<String>, had: &BTreeSet<String>) -> String {
     let numbered = (2..).map(|number: u64| {
         let ending = format!("-{number}");
         let mut kept = TASK_NAME_BYTES_MAX - ending.len();
@@ -183,7 +220,8 @@ fn distinct(name: &str, taken: &BTreeSet<String>) -> String {
         }
         format!("{}{ending}", &name[..kept.min(name.len())])
     });
-    let mut names = std::iter::once(name.to_string()).chain(numbered);
+    let free = numbered.filter(|numbered| !had.contains(numbered));
+    let mut names = std::iter::once(name.to_string()).chain(free);
     names.find(|name| !taken.contains(name)).unwrap_or_default()
 }
 

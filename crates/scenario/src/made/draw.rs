@@ -78,7 +78,10 @@ impl Random {
 /// Which stream of random numbers a task draws from.
 ///
 /// It follows from whose child the task is, and which of its parent's, and not from when it is
-/// forked or how many others were by then. So a seed gives the same work under every policy.
+/// forked or how many others were by then. So a seed gives each task the same numbers in the same
+/// order under every policy. How many of them it draws may depend on the policy: on who takes a
+/// message or a token that several wait for, on how often a task asks for its children, on when the
+/// run is stopped. Where it does not, the work is the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lineage {
     stream: u64,
@@ -188,7 +191,7 @@ impl Quantiles {
         let [from, to] = [next - 1, next].map(|i| QUANTILE_LEVELS_PERMILLE[i] * PLACES);
         let [low, high] = [next - 1, next].map(|i| u128::from(self.at[i]));
         let into = u128::from(level - from);
-        // A whole number of at most 32 + 10 + 32 bits, scaled by at most 64: it fits.
+        // A whole number of at most 32 + 8 + 32 bits, scaled by at most 10 + 30 as files say it.
         let above = (high - low) * into;
         let scale = u128::from(self.unit) * u128::from(self.permille);
         let value = (low * scale + above * scale / u128::from(to - from)) / 1000;
@@ -350,6 +353,12 @@ mod tests {
         let largest = Amount::Recorded(Quantiles { at, unit: u32::MAX, permille: 1000 });
         let value = largest.draw(&mut Random::new(1, 1));
         assert_eq!(value, u64::from(u32::MAX) * u64::from(u32::MAX));
+        // The largest scale that a file may say, on the widest step.
+        let at = [0, 0, 0, 0, u32::MAX, u32::MAX, u32::MAX, u32::MAX, u32::MAX];
+        let amount = Amount::Recorded(Quantiles { at, unit: 1000, permille: 1_000_000_000 });
+        let mut rng = Random::new(1, 1);
+        let most = (0..1000).map(|_| amount.draw(&mut rng)).max();
+        assert_eq!(most, Some(u64::from(u32::MAX) * 1_000_000_000));
     }
 
     #[test]

@@ -42,29 +42,6 @@ pub enum Amount {
     Recorded(Quantiles),
 }
 
-impl Amount {
-    /// As it is, times so many thousandths.
-    pub fn scaled(self, permille: u32) -> Amount {
-        let of = |value: u64| {
-            let product = u128::from(value) * u128::from(permille);
-            u64::try_from(product / 1000).unwrap_or(u64::MAX)
-        };
-        match self {
-            Amount::Fixed(value) => Amount::Fixed(of(value)),
-            Amount::Uniform { low, high } => Amount::Uniform { low: of(low), high: of(high) },
-            Amount::Exponential { mean } => Amount::Exponential { mean: of(mean) },
-            Amount::Normal { mean, sd } => Amount::Normal { mean: of(mean), sd: of(sd) },
-            Amount::LogNormal { median, sigma_permille } => {
-                Amount::LogNormal { median: of(median), sigma_permille }
-            }
-            Amount::Recorded(recorded) => {
-                let permille = of(recorded.permille.into()).clamp(1, u32::MAX.into()) as u32;
-                Amount::Recorded(Quantiles { permille, ..recorded })
-            }
-        }
-    }
-}
-
 /// The levels in thousandths at which [`Quantiles`] are given: the least, 10, 25, 50, 75, 90, 95
 /// and 99 percent, the most.
 pub const QUANTILE_LEVELS_PERMILLE: [u64; 9] = [0, 100, 250, 500, 750, 900, 950, 990, 1000];

@@ -3,6 +3,7 @@
 use crate::model::error::{ScenarioError, choices};
 use crate::reading::{Document, Node, TableNode};
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use toml::Value;
 
 /// A parameter as the workload's file declares it.
@@ -18,16 +19,25 @@ pub struct Parameter {
     pub source: String,
 }
 
-const PARAMETER_KEYS: [&str; 3] = ["default", "doc", "source"];
+/// A parameter with what its value must be.
+pub(crate) struct Declared {
+    pub parameter: Parameter,
+    /// Its value if nobody says otherwise; another must be of the same kind.
+    default: Value,
+    /// What a whole number may be, if the file says so.
+    range: Option<RangeInclusive<i64>>,
+}
+
+const PARAMETER_KEYS: [&str; 4] = ["default", "doc", "source", "range"];
 
 /// The parameters that the file declares, in the order of their names.
-pub(crate) fn declared(root: &TableNode) -> Result<Vec<(Parameter, Value)>, ScenarioError> {
+pub(crate) fn declared(root: &TableNode) -> Result<Vec<Declared>, ScenarioError> {
     let Some(node) = root.get("parameters")? else { return Ok(Vec::new()) };
     let entries = node.any_table()?.entries()?;
     entries.into_iter().map(|(name, node)| declaration(name, &node)).collect()
 }
 
-fn declaration(name: &str, node: &Node) -> Result<(Parameter, Value), ScenarioError> {
+fn declaration(name: &str, node: &Node) -> Result<Declared, ScenarioError> {
     let table = node.table(&PARAMETER_KEYS)?;
     let default = table.need("default", "give the value it has if nobody says otherwise")?;
     let doc = table.need("doc", "say what it means, with its unit")?.text()?;
@@ -44,7 +54,26 @@ fn declaration(name: &str, node: &Node) -> Result<(Parameter, Value), ScenarioEr
         doc: doc.to_string(),
         source: source.to_string(),
     };
-    Ok((parameter, default.value().clone()))
+    let range = table.get("range")?.map(|range| read_range(&range)).transpose()?;
+    if let Some(range) = &range {
+        default.integer(range.clone())?;
+    }
+    Ok(Declared { parameter, default: default.value().clone(), range })
+}
+
+/// `[least, most]`, both included.
+fn read_range(node: &Node) -> Result<RangeInclusive<i64>, ScenarioError> {
+    let hint = "write range = [least, most], such as [1, 1000]";
+    let [least, most] = &node.elements()?[..] else {
+        return Err(node.bad("not two ends", hint));
+    };
+    let [least, most] = [least, most].map(|end| end.integer(i64::MIN..=i64::MAX));
+    let range = least?..=most?;
+    if range.is_empty() {
+        Err(node.bad("the least is more than the most", hint))
+    } else {
+        Ok(range)
+    }
 }
 
 /// A parameter's value as users write it: text without its quotes.
@@ -55,10 +84,10 @@ pub(crate) fn shown(value: &Value) -> String {
 /// The value of every declared parameter: what the user gave, otherwise the default.
 pub(crate) fn effective(
     file: &str,
-    declared: &[(Parameter, Value)],
+    declared: &[Declared],
     given: &BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, Value>, ScenarioError> {
-    let names: Vec<&str> = declared.iter().map(|(parameter, _)| parameter.name.as_str()).collect();
+    let names: Vec<&str> = declared.iter().map(|one| one.parameter.name.as_str()).collect();
     if let Some((name, value)) = given.iter().find(|(name, _)| !names.contains(&name.as_str())) {
         return Err(ScenarioError::UnknownParameter {
             file: file.to_string(),
@@ -67,16 +96,19 @@ pub(crate) fn effective(
             hint: choices("its parameters", name, &names),
         });
     }
-    declared
-        .iter()
-        .map(|(parameter, default)| {
-            let value = match given.get(&parameter.name) {
-                None => default.clone(),
-                Some(text) => given_value(file, &parameter.name, default, text)?,
-            };
-            Ok((parameter.name.clone(), value))
-        })
-        .collect()
+    let mut values = BTreeMap::new();
+    for Declared { parameter: Parameter { name, .. }, default, .. } in declared {
+        let given =
+            given.get(name).map(|text| given_value(file, name, default, text)).transpose()?;
+        values.insert(name.clone(), given.unwrap_or_else(|| default.clone()));
+    }
+    let document = Document { file: file.to_string(), parameters: values };
+    for Declared { parameter, range, .. } in declared {
+        if let (Some(range), Some(node)) = (range, document.parameter(&parameter.name)) {
+            node.integer(range.clone())?;
+        }
+    }
+    Ok(document.parameters)
 }
 
 /// What the user gave, read as the kind of value that the default is.
