@@ -164,12 +164,8 @@ fn each_cost_and_each_number_of_a_machine_changes_the_digest() {
         change(&|m| m.costs.policy.division_ps = 1),
         change(&|m| m.costs.policy.call_ps = 1),
         change(&|m| m.costs.policy.wide_ps = 1),
+        change(&|m| m.cpus.truncate(3)),
     ]);
-    digests.push({
-        let mut machine = laptop.clone();
-        machine.cpus.pop();
-        machine.with_digest().digest
-    });
     assert_all_differ(digests);
 }
 

@@ -69,6 +69,10 @@ impl Mode {
             _ => Mode::Translated,
         }
     }
+
+    fn instructions_max(self) -> u64 {
+        if self == Mode::Strict { STRICT_INSTRUCTIONS_MAX } else { INSTRUCTIONS_MAX }
+    }
 }
 
 /// An object that can be run.
@@ -191,13 +195,8 @@ impl Linked {
         let sleepable = roots.iter().filter(may_sleep).map(|&function| number(function)).collect();
         let calls = copy.calls.iter().map(|call| Syscall::new(copy, call, visible, &number));
         let calls = calls.collect::<Result<_, String>>()?;
-        let instructions_max =
-            if mode == Mode::Strict { STRICT_INSTRUCTIONS_MAX } else { INSTRUCTIONS_MAX };
-        let wide = match costs.wide_ps {
-            0 => vec![],
-            _ => program.wide(&addresses.constants),
-        };
-        let mut machine = Machine::new(program, visible.lend(), instructions_max);
+        let wide = if costs.wide_ps > 0 { program.wide(&addresses.constants) } else { vec![] };
+        let mut machine = Machine::new(program, visible.lend(), mode.instructions_max());
         if costs.any() {
             machine.tell_apart(wide);
         }

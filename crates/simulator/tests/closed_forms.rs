@@ -7,7 +7,7 @@ use scenario::builder::ProgramBuilder;
 use scenario::draw::Random;
 use scenario::machine::{Costs, Machine};
 use scenario::workload::{Amount, InitialTask, Op, Repeat, TaskTemplate, Workload};
-use simulator::{Options, RunResult, Status};
+use simulator::{RunResult, Status};
 use std::collections::BTreeSet;
 use std::process::Command;
 
@@ -149,21 +149,6 @@ fn a_switch_costs_what_it_costs_as_often_as_there_are_switches() {
         assert_eq!(paid.switches, free.switches);
         assert_eq!(paid.elapsed_ns - free.elapsed_ns, free.switches * cost_ns);
         assert_eq!(paid.cpu_time_ns.kernel - free.cpu_time_ns.kernel, free.switches * cost_ns);
-    }
-}
-
-#[test]
-fn an_insertion_by_virtual_time_costs_what_it_costs_more() {
-    let mut machine = costless(1, HZ);
-    machine.costs.vtime_op_ns = 321;
-    let options = Options { profile: true, ..Options::default() };
-    for (policy, by_vtime) in [("fifo", false), ("cfs", true)] {
-        let result = attempt_with(&shipped(policy), &machine, &gate_ping_pong(None), &options);
-        let profile = result.profile.expect("it is asked for");
-        let inserts = profile.kernel_calls.iter().filter(|one| one.called.contains("_vtime"));
-        let calls: u64 = inserts.map(|one| one.calls).sum();
-        assert_eq!(calls >= 2 * ROUNDS, by_vtime);
-        assert_eq!(result.overhead_ns.queue, calls * 321, "{policy}");
     }
 }
 

@@ -119,6 +119,21 @@ fn numbers_of_64_bits_cost_more_on_a_machine_of_32() {
 }
 
 #[test]
+fn an_insertion_by_virtual_time_costs_what_it_costs_more() {
+    let mut machine = machine(1, 0);
+    machine.costs.vtime_op_ns = 321;
+    let options = Options { profile: true, ..Options::default() };
+    for (policy, by_vtime) in [("fifo", false), ("cfs", true)] {
+        let result = attempt_with(&shipped(policy), &machine, &two_in_turn(), &options);
+        let profile = result.profile.expect("it is asked for");
+        let inserts = profile.kernel_calls.iter().filter(|one| one.called.contains("_vtime"));
+        let calls: u64 = inserts.map(|one| one.calls).sum();
+        assert_eq!(calls >= 2 * ROUNDS, by_vtime);
+        assert_eq!(result.overhead_ns.queue, calls * 321, "{policy}");
+    }
+}
+
+#[test]
 fn a_policy_sees_its_own_time_go_by() {
     // From the one call's end to the other's begin: the loop, and what moves the answer and calls.
     let policy = doing(

@@ -208,7 +208,12 @@ impl<'a> Translator<'a> {
             let of = self.program.instructions[at];
             // No way leads to what has no state, and nothing is made of it.
             if self.state.is_some() {
+                // What jumps counts itself before it does.
+                let jumps = of.is_jump() && self.outcome(&of) != Some(false);
                 uncounted = self.instruction(at, of, uncounted, number);
+                if !jumps {
+                    self.count_wide(at);
+                }
                 self.after(at, &of);
             }
             at += of.slots();
@@ -356,7 +361,6 @@ impl<'a> Translator<'a> {
                 return 0;
             }
         }
-        self.count_wide(at);
         if let Some(written) = of.writes() {
             self.state().checked.forget(written.number());
         }
