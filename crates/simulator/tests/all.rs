@@ -7,6 +7,7 @@ mod broken_policies;
 mod buses;
 mod cfs;
 mod cfs_2007;
+mod cfs_3_6;
 mod cfs_gavl;
 mod cfs_releases;
 mod choices;

@@ -59,10 +59,13 @@ const volatile u64 wake_load_index = 1;
 const volatile u64 wake_balance = 1;
 /* 1: a wake-up always may move to a waker's CPU without load. */
 const volatile u64 affine_if_free = 0;
-/* A wake-up looks for an idle CPU that shares the cache: 1, 2 if its own runs one task, 0 never. */
+/* A wake-up looks for an idle CPU that shares the cache: 1, 2 if its own runs one task, 0 never; 3:
+ * for an idle core, or an idle thread of its own. */
 const volatile u64 idle_sibling = 0;
 /* 1: a CPU that runs out of tasks pulls one at once. */
 const volatile u64 newidle = 0;
+/* Not if it was idle for less than this on average when tasks woke up on it; ns. */
+const volatile u64 newidle_idle_ns = 0;
 /* An idle CPU tries to pull a task once in this time; ns, 0 is never. */
 const volatile u64 idle_balance_ns = 4 * NSEC_PER_MSEC;
 /* 1: an idle CPU does not try before it would have as a busy one (2.6.23 to 2.6.36); 0: it does. */
@@ -130,7 +133,9 @@ struct cfs_queue {
 	u64 min_vruntime;
 	u64 left_vruntime; /* of the first waiting task, if has_left */
 	bool has_left;
-	bool skips; /* the running task has yielded, and is passed over at the next pick */
+	bool skips;      /* the running task has yielded, and is passed over at the next pick */
+	u64 idle_at_ns;  /* when it had no task, until one wakes up on it; 0 then */
+	s64 idle_ns_avg; /* how long it was idle then, no more than twice the migration cost each */
 	/* The running task, if is_busy. */
 	bool is_busy;
 	s32 pid;

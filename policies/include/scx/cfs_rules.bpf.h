@@ -152,7 +152,10 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 	u64 now = scx_bpf_now();
 
 	charge(q, now);
-	choose_next(cpu, &q->base, q->is_busy ? prev : NULL, newidle, now);
+	choose_next(cpu, &q->base, q->is_busy ? prev : NULL,
+		    newidle && q->idle_ns_avg >= (s64)newidle_idle_ns, now);
+	if (!q->base.nr_running)
+		q->idle_at_ns = now;
 }
 
 /* ---- running ------------------------------------------------------------------------------- */
@@ -303,7 +306,7 @@ static bool balancing_is_sound(void)
 	       tunable_is_within(busy_load_index, 0, PAST_LOADS) &&
 	       tunable_is_within(idle_load_index, 0, PAST_LOADS) &&
 	       tunable_is_within(newidle_load_index, 0, PAST_LOADS) &&
-	       tunable_is_within(idle_sibling, 0, 2) && tunable_is_within(odd_task_moves, 0, 2) &&
+	       tunable_is_within(idle_sibling, 0, 3) && tunable_is_within(odd_task_moves, 0, 2) &&
 	       tunable_is_within(balance_min_ns, 0, TUNABLE_NS_MAX) &&
 	       tunable_is_within(balance_max_ns, 0, TUNABLE_NS_MAX) &&
 	       tunable_is_within(busy_factor, 0, BUSY_FACTOR_MAX) &&
@@ -342,6 +345,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 	longest_interval_ns = balance_max_ns * (balance_per_cpu ? nr_cpus : 1);
 	bpf_for(cpu, 0, nr_cpus) {
 		queue_of(cpu)->min_vruntime = VRUNTIME_START;
+		queue_of(cpu)->idle_ns_avg = 2 * (s64)migration_cost_ns;
 		queue_of(cpu)->base.interval_ns = longest_interval_ns;
 		error = timeline_create(cpu);
 		if (error)

@@ -81,6 +81,20 @@ static void follow_to(struct cfs_task *t, u32 cpu)
 	add_load(t->cpu, t->weight);
 }
 
+/* A wake-up ends what its CPU has been idle for (3.6 ttwu_do_wakeup). */
+static void note_idle(struct cfs_queue *q, u64 now)
+{
+	u64 idle_ns = since(q->idle_at_ns, now), most_ns = 2 * migration_cost_ns;
+
+	if (!q->idle_at_ns)
+		return;
+	q->idle_at_ns = 0;
+	if (idle_ns > most_ns)
+		q->idle_ns_avg = (s64)most_ns;
+	else
+		update_average(&q->idle_ns_avg, idle_ns);
+}
+
 void BPF_STRUCT_OPS(cfs_runnable, struct task_struct *p, u64 enq_flags)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
@@ -98,6 +112,7 @@ void BPF_STRUCT_OPS(cfs_runnable, struct task_struct *p, u64 enq_flags)
 		place_new(t, q);
 	} else if (enq_flags & SCX_ENQ_WAKEUP) {
 		note_waking(now);
+		note_idle(q, now);
 		t->woken_ran_ns = t->ran_ns;
 		place_waking(t, q);
 	}
@@ -258,6 +273,46 @@ static s32 idle_cpu_near(struct task_struct *p, u32 target, u32 prev)
 	return target;
 }
 
+/* The first CPU of a core whose threads are all without a task; negative if it has one. */
+static s32 first_of_idle_core(struct task_struct *p, u32 cpu)
+{
+	s32 first = -1;
+	u32 other;
+
+	bpf_for(other, 0, nr_cpus) {
+		if (cpu_distance(other, cpu) > DISTANCE_SMT || !cpu_is_online(other))
+			continue;
+		if (queue_of(other)->base.nr_running)
+			return -1;
+		if (first < 0 && bpf_cpumask_test_cpu(other, p->cpus_ptr))
+			first = (s32)other;
+	}
+	return first;
+}
+
+/* Up to 3.6: an idle core that shares the cache, or else an idle thread of the target's own core. The
+ * idle thread of another core that has a task is not looked for. Domains begin with their own CPU. */
+static s32 idle_core_near(struct task_struct *p, u32 target)
+{
+	s32 idle = -1;
+	u32 i;
+
+	if (!queue_of(target)->base.nr_running)
+		return target;
+	bpf_for(i, 0, nr_cpus) {
+		u32 cpu = (target + i) % max(nr_cpus, 1U);
+		enum cpu_distance distance = cpu_distance(cpu, target);
+		s32 first = distance <= DISTANCE_CACHE ? first_of_idle_core(p, cpu) : -1;
+
+		if (first >= 0)
+			return first;
+		if (idle < 0 && distance == DISTANCE_SMT && !queue_of(cpu)->base.nr_running &&
+		    bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && cpu_is_online(cpu))
+			idle = (s32)cpu;
+	}
+	return idle < 0 ? (s32)target : idle;
+}
+
 s32 BPF_STRUCT_OPS(cfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	u32 here = bpf_get_smp_processor_id();
@@ -272,6 +327,8 @@ s32 BPF_STRUCT_OPS(cfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 		return fork_balance && allowed_here ? idlest_cpu(p, here, now) : prev_cpu;
 	if (here != target && allowed_here && wakes_at_waker(t, here, target, wake_flags, now))
 		target = here;
+	if (idle_sibling == 3)
+		return idle_core_near(p, target);
 	return idle_sibling ? idle_cpu_near(p, target, prev_cpu) : (s32)target;
 }
 
