@@ -146,16 +146,24 @@ static bool pick(u32 cpu, struct task_struct *prev)
 	return timeline_run_first(cpu);
 }
 
+/* A CPU has run out of tasks: it pulls one, unless it idles shortly (3.6 idle_balance). */
+static void become_idle(u32 cpu, struct cfs_queue *q, u64 now)
+{
+	q->idle_at_ns = now;
+	if (!newidle || q->idle_ns_avg < (s64)newidle_idle_ns)
+		return;
+	if (balance(cpu, BALANCE_NEWIDLE, now) && pick(cpu, NULL))
+		q->idle_at_ns = 0;
+}
+
 void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct cfs_queue *q = queue_of(cpu);
 	u64 now = scx_bpf_now();
 
 	charge(q, now);
-	choose_next(cpu, &q->base, q->is_busy ? prev : NULL,
-		    newidle && q->idle_ns_avg >= (s64)newidle_idle_ns, now);
-	if (!q->base.nr_running)
-		q->idle_at_ns = now;
+	if (!choose_next(cpu, &q->base, q->is_busy ? prev : NULL, false, now))
+		become_idle(cpu, q, now);
 }
 
 /* ---- running ------------------------------------------------------------------------------- */

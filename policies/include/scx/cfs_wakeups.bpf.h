@@ -84,10 +84,11 @@ static void follow_to(struct cfs_task *t, u32 cpu)
 /* A wake-up ends what its CPU has been idle for (3.6 ttwu_do_wakeup). */
 static void note_idle(struct cfs_queue *q, u64 now)
 {
-	u64 idle_ns = since(q->idle_at_ns, now), most_ns = 2 * migration_cost_ns;
+	u64 idle_ns, most_ns = 2 * migration_cost_ns;
 
 	if (!q->idle_at_ns)
 		return;
+	idle_ns = since(q->idle_at_ns, now);
 	q->idle_at_ns = 0;
 	if (idle_ns > most_ns)
 		q->idle_ns_avg = (s64)most_ns;

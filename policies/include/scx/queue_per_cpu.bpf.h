@@ -217,9 +217,10 @@ __noinline bool balance(u32 here, enum balance_reason reason, u64 now)
 
 /* ---- choosing what runs next --------------------------------------------------------------- */
 
-/* What dispatch does. prev is NULL unless it is running: a kernel may pass a task that has just
- * blocked. With `newidle` a CPU that has no task pulls one at once (2.6.23 idle_balance). */
-static void choose_next(u32 cpu, struct cpu_queue *q, struct task_struct *prev, bool newidle,
+/* What dispatch does; whether a task runs next. prev is NULL unless it is running: a kernel may pass
+ * a task that has just blocked. With `newidle` a CPU that has no task pulls one at once (2.6.23
+ * idle_balance). */
+static bool choose_next(u32 cpu, struct cpu_queue *q, struct task_struct *prev, bool newidle,
 			u64 now)
 {
 	enum balance_reason reason = q->reason;
@@ -231,13 +232,11 @@ static void choose_next(u32 cpu, struct cpu_queue *q, struct task_struct *prev, 
 	/* A tick that only tries to balance ends no turn, unless what came is better. */
 	if (only_balance && !q->need_resched) {
 		go_on(prev);
-		return;
+		return true;
 	}
 	q->need_resched = false;
-	if (pick(cpu, prev) || !newidle)
-		return;
-	if (balance(cpu, BALANCE_NEWIDLE, now))
-		pick(cpu, NULL);
+	return pick(cpu, prev) ||
+	       (newidle && balance(cpu, BALANCE_NEWIDLE, now) && pick(cpu, NULL));
 }
 
 /* ---- ticks --------------------------------------------------------------------------------- */
