@@ -259,9 +259,7 @@ fn who_joins_sleeps_once_however_many_children_there_are() {
         program = [{ fork = "child" }, { fork = "child" }, "join", { run = "1ms" }]
         [[tasks]]
         name = "plain"
-        program = [
-            { repeat = 3, do = [{ repeat = 4, do = [{ fork = "child" }] }, "join"] },
-        ]
+        program = [{ repeat = 3, do = [{ repeat = 4, do = [{ fork = "child" }] }, "join"] }]
         [[tasks]]
         name = "mixed"
         program = [{ fork = "forking" }, { repeat = 4, do = [{ fork = "child" }] }, "join"]

@@ -291,8 +291,9 @@ static s32 first_of_idle_core(struct task_struct *p, u32 cpu)
 	return first;
 }
 
-/* Up to 3.6: an idle core that shares the cache, or else an idle thread of the target's own core. The
- * idle thread of another core that has a task is not looked for. Domains begin with their own CPU. */
+/* In 3.6: an idle core that shares the cache, or else an idle thread of the target's own core. The
+ * idle thread of another core that has a task is not looked for. The search begins with the
+ * target's core. */
 static s32 idle_core_near(struct task_struct *p, u32 target)
 {
 	s32 idle = -1;

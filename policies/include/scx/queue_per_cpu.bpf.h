@@ -217,9 +217,9 @@ __noinline bool balance(u32 here, enum balance_reason reason, u64 now)
 
 /* ---- choosing what runs next --------------------------------------------------------------- */
 
-/* What dispatch does; whether a task runs next. prev is NULL unless it is running: a kernel may pass
- * a task that has just blocked. With `newidle` a CPU that has no task pulls one at once (2.6.23
- * idle_balance). */
+/* What dispatch does; whether a task runs next. prev is NULL unless it is running: a kernel may
+ * pass a task that has just blocked. With `newidle` a CPU that has no task pulls one at once
+ * (2.6.23 idle_balance). */
 static bool choose_next(u32 cpu, struct cpu_queue *q, struct task_struct *prev, bool newidle,
 			u64 now)
 {
