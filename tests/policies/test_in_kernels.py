@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pytest
 from booted_kernels import KERNELS, PLAY_LIMIT_NS, RECORD_KIB, booted, needed, object_of
+from schedlab import catalogue
 from schedlab.kernel import result
 from schedlab.nice import weight_of
 
@@ -316,6 +317,27 @@ def verified_instructions(attached):
 def test_a_kernel_accepts_a_policy_after_few_steps(kernel, nr_cpus, policy):
     found = verified_instructions(boot_of_all(kernel, nr_cpus)[policy].attached)
     assert 0 < found < VERIFIED_INSTRUCTIONS_MAX
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_kernel_accepts_each_set_of_tunables(kernel):
+    """A tunable may open code that the values in the C file close, which no verifier has seen."""
+    sources = [ROOT / "policies" / f"{name}.bpf.c" for name in POLICIES]
+    files = {f"/{source.name}.o": object_of(source).read_bytes() for source in sources}
+    work = [
+        {
+            "kind": "load",
+            "object": f"/{source.name}.o",
+            "set": {name: str(value) for name, value in one["tunables"].items()},
+        }
+        for source in sources
+        for one in catalogue.load_policy(source).sets
+    ]
+    job = {"work": work, "settle_ns": 0, "time_limit_ns": PLAY_LIMIT_NS}
+    records, console = booted(needed(kernel), 2, job, files, False)
+    refused = [record for record in records if record["record"] in ("refused", "error")]
+    assert not refused, f"{refused}\n{console}"
+    assert sum(record["record"] == "attached" for record in records) == len(work) > 20
 
 
 # What is wrong: the stage at which it ends, or None where it is ejected after it was enabled;

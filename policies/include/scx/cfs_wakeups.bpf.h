@@ -274,8 +274,9 @@ static s32 idle_cpu_near(struct task_struct *p, u32 target, u32 prev)
 	return target;
 }
 
-/* The first CPU of a core whose threads are all without a task; negative if it has one. */
-static s32 first_of_idle_core(struct task_struct *p, u32 cpu)
+/* The first CPU of a core of which no thread has a task; negative if one has. Not static: a kernel's
+ * verifier then goes through the loop once, and not within that of its caller. */
+__noinline s32 first_of_idle_core(u32 cpu)
 {
 	s32 first = -1;
 	u32 other;
@@ -285,7 +286,7 @@ static s32 first_of_idle_core(struct task_struct *p, u32 cpu)
 			continue;
 		if (queue_of(other)->base.nr_running)
 			return -1;
-		if (first < 0 && bpf_cpumask_test_cpu(other, p->cpus_ptr))
+		if (first < 0)
 			first = (s32)other;
 	}
 	return first;
@@ -296,20 +297,24 @@ static s32 first_of_idle_core(struct task_struct *p, u32 cpu)
  * target's core. */
 static s32 idle_core_near(struct task_struct *p, u32 target)
 {
-	s32 idle = -1;
-	u32 i;
+	s32 first, idle = -1;
+	u32 i, cpu;
 
 	if (!queue_of(target)->base.nr_running)
-		return target;
+		return (s32)target;
 	bpf_for(i, 0, nr_cpus) {
-		u32 cpu = (target + i) % max(nr_cpus, 1U);
-		enum cpu_distance distance = cpu_distance(cpu, target);
-		s32 first = distance <= DISTANCE_CACHE ? first_of_idle_core(p, cpu) : -1;
-
-		if (first >= 0)
+		cpu = target + i < nr_cpus ? target + i : target + i - nr_cpus;
+		if (cpu_distance(cpu, target) > DISTANCE_CACHE || !cpu_is_online(cpu))
+			continue;
+		first = first_of_idle_core(cpu);
+		if (first >= 0 && bpf_cpumask_test_cpu((u32)first, p->cpus_ptr))
 			return first;
-		if (idle < 0 && distance == DISTANCE_SMT && !queue_of(cpu)->base.nr_running &&
-		    bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && cpu_is_online(cpu))
+		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			continue;
+		if (first >= 0)
+			return (s32)cpu;
+		if (idle < 0 && cpu_distance(cpu, target) == DISTANCE_SMT &&
+		    !queue_of(cpu)->base.nr_running)
 			idle = (s32)cpu;
 	}
 	return idle < 0 ? (s32)target : idle;
