@@ -274,8 +274,8 @@ static s32 idle_cpu_near(struct task_struct *p, u32 target, u32 prev)
 	return target;
 }
 
-/* The first CPU of a core of which no thread has a task; negative if one has. Not static: a kernel's
- * verifier then goes through the loop once, and not within that of its caller. */
+/* The first CPU of a core of which no thread has a task; negative if one has. Not static: a
+ * kernel's verifier then goes through the loop once, and not within that of its caller. */
 __noinline s32 first_of_idle_core(u32 cpu)
 {
 	s32 first = -1;
