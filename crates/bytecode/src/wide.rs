@@ -258,17 +258,22 @@ impl Program {
             }
             all
         };
-        loop {
-            let mut is_done = true;
-            for at in of.clone().rev() {
-                let Some(known) = &known[at - of.start] else { continue };
-                let mut before = behind(&asked, at);
-                before.step(&self.instructions[at], known);
-                is_done &= asked[at - of.start] == before;
-                asked[at - of.start] = before;
-            }
-            if is_done {
-                break;
+        // An address asks for no upper half: which there are is settled first, or what is asked
+        // for would come and go for ever.
+        for only_addresses in [true, false] {
+            let mut is_done = false;
+            while !is_done {
+                is_done = true;
+                for at in of.clone().rev() {
+                    let Some(known) = &known[at - of.start] else { continue };
+                    let mut before = behind(&asked, at);
+                    before.step(&self.instructions[at], known);
+                    if only_addresses {
+                        (before.uppers, before.uppers_in_frame) = (0, 0);
+                    }
+                    is_done &= asked[at - of.start] == before;
+                    asked[at - of.start] = before;
+                }
             }
         }
         for at in of.clone() {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::agreement::object_of;
 use crate::instructions::slot;
-use crate::support::{Loaded, built, crate_folder, world};
+use crate::support::{Loaded, built, built_of, crate_folder, world};
 use bytecode::{Addresses, Program};
 
 /// A compiler moves halves around, and keeps registers that it runs out of: it takes more.
@@ -123,4 +123,20 @@ fn an_upper_half_that_nobody_asks_for_is_not_computed() {
     assert_eq!(wide_of(&narrow), [0; 3]);
     let shifted = [slot(0xbf, 0, 2, 0, 0), slot(0x0f, 0, 3, 0, 0), slot(0x77, 0, 0, 0, 32)];
     assert_eq!(wide_of(&shifted), [1, 1, 0]);
+}
+
+#[test]
+fn a_loop_with_two_ways_back_is_done_with() {
+    let text = "unsigned long long some[4];
+        int f(void)
+        {
+            asm volatile(\"r6 = %[a]; r1 = %[a]; r5 = %[a]; r0 = 3;\
+                1: r7 = *(u64 *)(r5 + 0); goto 4f;\
+                2: r5 = r1; *(u64 *)(r6 + 0) = r5; r0 += -1; if r0 != 0 goto 1b; goto 5f;\
+                4: goto 2b; 5:\"
+                :: [a] \"r\"(some) : \"r0\", \"r1\", \"r5\", \"r6\", \"r7\", \"memory\");
+            return 0;
+        }";
+    let loaded = Loaded::new(&built_of(text), &world());
+    assert_eq!(loaded.program.wide(&[]).len(), loaded.program.instructions().len());
 }
