@@ -2,7 +2,7 @@
 //! task that last ran on a known CPU of a machine whose cores are known, beside hogs; and a CPU
 //! that idles for a known time again and again.
 
-use crate::support::{MS, costless, outcome, parsed, stays};
+use crate::support::{MS, costless, outcome, parsed, stays, woken_on};
 use scenario::machine::{Cpu, Machine};
 
 /// Three cores of two threads that share a cache: CPUs 0 and 3 are one.
@@ -16,25 +16,7 @@ fn three_cores() -> Machine {
 
 /// The CPU that takes the task that last ran on CPU 5, while hogs are on these CPUs.
 fn taken_by(busy: &[u32], tunables: &[(&str, i64)]) -> u32 {
-    let hog = |cpu: &u32| {
-        format!(
-            "[[tasks]]\nname = \"h{cpu}\"\nstart = \"3ms\"\ncpus = [{cpu}]\n\
-             program = [{{ run = \"20ms\" }}]\n"
-        )
-    };
-    let hogs: String = busy.iter().map(hog).collect();
-    let text = format!(
-        r#"[[tasks]]
-name = "t"
-cpus = [5]
-program = [{{ run = "1ms" }}, {{ affinity = "all" }}, {{ sleep = "15ms" }}, {{ run = "1ms" }}]
-{hogs}"#
-    );
-    let result = outcome("cfs@3.6", &three_cores(), &parsed(&text), None, tunables);
-    let stays = stays(&result, "t");
-    let woken = stays.iter().find(|stay| stay.0 > 2 * MS).expect("it wakes up");
-    assert!((16 * MS..16 * MS + 10).contains(&woken.0), "it runs at once: {stays:?}");
-    woken.2
+    woken_on("cfs@3.6", &three_cores(), (busy, ""), tunables)
 }
 
 #[test]

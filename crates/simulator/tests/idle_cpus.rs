@@ -3,7 +3,7 @@
 //! and the order that Linux 6.16 documents: whole cores first, then the same CPU, its cache, its
 //! node, any.
 
-use crate::support::{MS, costless, outcome, parsed, stays};
+use crate::support::{costless, woken_on};
 use scenario::machine::{Cpu, Machine};
 
 /// Two nodes of two caches of two cores each, of one or two threads: CPUs 0 and 1 share a cache, 0
@@ -19,25 +19,7 @@ fn machine(nr_threads: u32) -> Machine {
 
 /// The CPU that takes the task that last ran on CPU 5, while hogs are on these CPUs.
 fn taken_by(machine: &Machine, busy: &[u32], more: &str) -> u32 {
-    let hog = |cpu: &u32| {
-        format!(
-            "[[tasks]]\nname = \"h{cpu}\"\nstart = \"3ms\"\ncpus = [{cpu}]\n\
-             program = [{{ run = \"20ms\" }}]\n"
-        )
-    };
-    let hogs: String = busy.iter().map(hog).collect();
-    let text = format!(
-        r#"[[tasks]]
-name = "t"
-cpus = [5]
-program = [{{ run = "1ms" }}, {{ affinity = "all" }}, {{ sleep = "5ms" }}, {{ run = "1ms" }}]
-{hogs}{more}"#
-    );
-    let result = outcome("round_robin", machine, &parsed(&text), None, &[]);
-    let stays = stays(&result, "t");
-    let woken = stays.iter().find(|stay| stay.0 > 2 * MS).expect("it wakes up");
-    assert!((6 * MS..6 * MS + 10).contains(&woken.0), "an idle CPU takes it at once: {stays:?}");
-    woken.2
+    woken_on("round_robin", machine, (busy, more), &[])
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Runs and what they say of tasks.
 
-use super::{costless, once, shipped_with_set, task, together};
+use super::{MS, costless, once, parsed, shipped_with_set, stays, task, together};
 use policy::Policy;
 use scenario::machine::Machine;
 use scenario::workload::{Op, Workload};
@@ -84,4 +84,33 @@ pub fn group<'a>(result: &'a RunResult, name: &str) -> &'a TaskGroup {
 /// The part of the time of one CPU that the tasks of one name had.
 pub fn share(result: &RunResult, name: &str) -> f64 {
     group(result, name).run_ns as f64 / result.elapsed_ns as f64
+}
+
+/// The CPU that takes a task at once which wakes up and last ran on CPU 5, while hogs are on these
+/// CPUs; `more` is added to the workload.
+pub fn woken_on(
+    policy: &str,
+    machine: &Machine,
+    (busy, more): (&[u32], &str),
+    tunables: &[(&str, i64)],
+) -> u32 {
+    let hog = |cpu: &u32| {
+        format!(
+            "[[tasks]]\nname = \"h{cpu}\"\nstart = \"3ms\"\ncpus = [{cpu}]\n\
+             program = [{{ run = \"20ms\" }}]\n"
+        )
+    };
+    let hogs: String = busy.iter().map(hog).collect();
+    let text = format!(
+        r#"[[tasks]]
+name = "t"
+cpus = [5]
+program = [{{ run = "1ms" }}, {{ affinity = "all" }}, {{ sleep = "5ms" }}, {{ run = "1ms" }}]
+{hogs}{more}"#
+    );
+    let result = outcome(policy, machine, &parsed(&text), None, tunables);
+    let stays = stays(&result, "t");
+    let woken = stays.iter().find(|stay| stay.0 > 2 * MS).expect("it wakes up");
+    assert!((6 * MS..6 * MS + 10).contains(&woken.0), "a CPU takes it at once: {stays:?}");
+    woken.2
 }
