@@ -128,7 +128,7 @@ struct {
 struct cfs_queue {
 	struct cpu_queue base;
 	struct load load;
-	u64 divisor;     /* the load by which time was divided last */
+	u64 divisor;     /* the load by which time was divided last; no task weighs less than 2 */
 	u32 inverse;     /* 2^32 / divisor, rounded down */
 	u32 not_covered; /* what is left of 2^32 */
 	u64 fair_clock_ns;

@@ -10,7 +10,8 @@
  *
  * Guarantee: picking, waking and sleeping cost the same however many tasks are runnable. Of hogs
  * on one CPU each gets a slice by its nice value in turn (0: 102 ms, 19: 10 ms), and once the
- * first to expire has waited 1.02 s a runnable task, interactive tasks expire as well.
+ * first to expire has waited 1.02 s a runnable task, interactive tasks expire as well: ten slices
+ * of nice 0, which count for 300 ms at the most, as a sleep average has 32 bits.
  *
  * The defaults are 2.6.0. The tunable set 2.6.22 has the slices and the sleep average of 2.6.22,
  * with wake-ups and balancing still those of 2.6.0.

@@ -274,7 +274,7 @@ fn who_joins_sleeps_once_however_many_children_there_are() {
         let task = played.tasks.iter().find(|task| task.name == name);
         task.unwrap().voluntary_switches
     };
-    // A host with other work may let a task wait once more, such as for memory.
+    // A host with other work may let a task wait twice more, such as for memory.
     assert!(switches("plain") <= 3 + 2, "twelve children in three rounds: {:?}", played.tasks);
     // Once for those who are tied to it, once for the one that forks itself, of five.
     assert!(switches("mixed") <= 2 + 2, "{:?}", played.tasks);

@@ -448,9 +448,8 @@ fn uniform(node: &Node, numbers: Numbers) -> Result<Amount, ScenarioError> {
     let [low, high] = &ends[..] else {
         return Err(node.bad("not two ends", "write uniform = [least, most]"));
     };
-    let (low, high) = (numbers.read(low)?, numbers.read(high)?);
-    if low > high {
+    if (numbers.written)(low)? > (numbers.written)(high)? {
         return Err(node.bad("the least is more than the most", "write uniform = [least, most]"));
     }
-    Ok(Amount::Uniform { low, high })
+    Ok(Amount::Uniform { low: numbers.read(low)?, high: numbers.read(high)? })
 }

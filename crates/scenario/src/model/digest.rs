@@ -130,7 +130,11 @@ fn encode_costs(out: &mut Encoder, costs: &Costs) {
     if costs.policy.any() {
         let PolicyCosts { instruction_ps, division_ps, call_ps, wide_ps } = costs.policy;
         out.text("instructions");
-        [instruction_ps, division_ps, call_ps, wide_ps].into_iter().for_each(|ps| out.number(ps));
+        [instruction_ps, division_ps, call_ps].into_iter().for_each(|ps| out.number(ps));
+        if wide_ps > 0 {
+            out.text("wide numbers");
+            out.number(wide_ps);
+        }
     }
 }
 
