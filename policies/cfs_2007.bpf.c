@@ -128,8 +128,8 @@ struct {
 struct cfs_queue {
 	struct cpu_queue base;
 	struct load load;
-	u64 divisor;     /* the load by which time was divided last; no task weighs less than 2 */
-	u32 inverse;     /* 2^32 / divisor, rounded down */
+	u64 divisor;     /* the load by which time was divided last */
+	u32 inverse;     /* 2^32 / divisor, rounded down; of 1 it is 2^32 - 1 */
 	u32 not_covered; /* what is left of 2^32 */
 	u64 fair_clock_ns;
 	u64 bonus_ns; /* credited to sleepers and not yet taken back */
@@ -197,7 +197,7 @@ static void note_divisor(struct cfs_queue *q, u64 load)
 	if (q->divisor == load)
 		return;
 	q->divisor = load;
-	q->inverse = (u32)(INVERSE_ONE / load);
+	q->inverse = load > 1 ? (u32)(INVERSE_ONE / load) : (u32)(INVERSE_ONE - 1);
 	q->not_covered = (u32)(INVERSE_ONE - load * q->inverse);
 }
 
