@@ -27,10 +27,13 @@
  *     balancing, no CPU power in the small-imbalance rule.
  *  5. A running CPU's tick balances for it and, in place of the idle load balancer, wakes the idle
  *     CPUs whose turn has come. Tasks change queues in dispatch, where sched_ext allows it.
+ *  6. Numbers have the widths that they had on i386, where a long has 32 bits; balancing computes
+ *     with 64.
  *
  * Source: Linux 2.6.23 and its release candidates, kernel/sched.c, kernel/sched_fair.c;
  * I. Molnar, "Modular Scheduler Core and Completely Fair Scheduler", linux-kernel, 13 April 2007.
  */
+#define LOADS_OF_I386
 #include <scx/tick_loads.bpf.h>
 #include <scx/tunables.bpf.h>
 #include <scx/weights.bpf.h>
@@ -40,42 +43,42 @@ UEI_DEFINE(uei);
 
 /* 1: the first merge's formulas: credit counts by weight in keys, no finer granularity for nice
  * values below 0, and a runner pays back its weight's part of the sleepers' bonus at once. */
-const volatile u64 as_announced = 0;
+const volatile u32 as_announced = 0;
 /* Time in which each of few tasks runs once; ns, before scaling by CPUs (2.6.23: 20 ms). 0: every
  * turn has the granularity min_granularity_ns, as in the first merge. */
-const volatile u64 latency_ns = 20 * NSEC_PER_MSEC;
+const volatile u32 latency_ns = 20 * NSEC_PER_MSEC;
 /* Least granularity of ticks; ns, before scaling by CPUs (2.6.23: 2 ms). */
-const volatile u64 min_granularity_ns = 2 * NSEC_PER_MSEC;
+const volatile u32 min_granularity_ns = 2 * NSEC_PER_MSEC;
 /* A waking task preempts if its key is further ahead than this; ns, before scaling by CPUs
  * (2.6.23: half of min_granularity_ns). */
-const volatile u64 wakeup_granularity_ns = 1 * NSEC_PER_MSEC;
+const volatile u32 wakeup_granularity_ns = 1 * NSEC_PER_MSEC;
 /* The same for a waking SCHED_BATCH task; ns, not scaled (2.6.23: 25 ms, first merge: 10 ms). */
-const volatile u64 batch_wakeup_granularity_ns = 25 * NSEC_PER_MSEC;
+const volatile u32 batch_wakeup_granularity_ns = 25 * NSEC_PER_MSEC;
 /* Bound of wait_runtime either way; ns, before scaling by CPUs (2.6.23: the latency; first merge:
  * four granularities). */
-const volatile u64 runtime_limit_ns = 20 * NSEC_PER_MSEC;
+const volatile u32 runtime_limit_ns = 20 * NSEC_PER_MSEC;
 /* The above are scaled by 1 + log2 of the number of CPUs, counted up to this; 1 is off. */
 const volatile u64 scale_cpus_max = 1024;
 /* 1: sleeping counts as waiting; 0: it does not (feature FAIR_SLEEPERS, on). */
-const volatile u64 fair_sleepers = 1;
+const volatile u32 fair_sleepers = 1;
 /* 1: as if the sleeper had run meanwhile: credit x load / (load + weight) (feature SLEEPER_AVG, on
  * in the first merge, off in 2.6.23). */
-const volatile u64 sleeper_avg = 0;
+const volatile u32 sleeper_avg = 0;
 /* 1: what sleepers were credited with is taken from those who run; 0: it is a gift. */
-const volatile u64 sleeper_bonus = 1;
+const volatile u32 sleeper_bonus = 1;
 /* 1: a new task owes half a granularity (feature START_DEBIT, on). */
-const volatile u64 start_debit = 1;
+const volatile u32 start_debit = 1;
 /* 1: a new task on its parent's CPU runs before its parent goes on (2.6.23: 1). */
-const volatile u64 child_runs_first = 1;
+const volatile u32 child_runs_first = 1;
 /* 1: sched_yield moves the task behind all others; 0: to its present key (2.6.23: 0). */
-const volatile u64 compat_yield = 0;
+const volatile u32 compat_yield = 0;
 /* 1: a task whose CPU runs one other task wakes up on an idle CPU (2.6.23: flag WAKE_IDLE of the
  * CPU domain; before, only hardware threads had it). */
-const volatile u64 wake_idle = 1;
+const volatile u32 wake_idle = 1;
 /* 1: a wake-up may move to the waker's CPU; 0: it never does (flag WAKE_AFFINE). */
-const volatile u64 wake_affine = 1;
+const volatile u32 wake_affine = 1;
 /* 1: a CPU that runs out of tasks pulls one at once (flag BALANCE_NEWIDLE). */
-const volatile u64 newidle = 1;
+const volatile u32 newidle = 1;
 /* An idle CPU tries to pull a task once in this time; ns, 0 is never. */
 const volatile u64 idle_balance_ns = 4 * NSEC_PER_MSEC;
 /* 1: an idle CPU does not try before it would have as a busy one (2.6.23: 1; 2.6.22: 0). */
@@ -92,7 +95,11 @@ const volatile u64 load_fuzz = 1024;
 #define GRANULARITY_MAX_NS (100 * NSEC_PER_MSEC)
 #define FAIR_CLOCK_START (1ULL << 40) /* away from 0, so that keys never wrap */
 #define INVERSE_ONE (1ULL << 32)
-#define RUN_NS_MAX (INVERSE_ONE - 1)
+#define LONG_MAX ((1ULL << 31) - 1) /* of i386 */
+/* What is charged at once: longer than a tick, and short enough that 32 bits hold what follows from
+ * it. The rest is charged next time. Linux has 32 bits for it, too, as a tick never is far and a
+ * clock that jumps is not followed (2.6.23 update_curr and __update_rq_clock). */
+#define RUN_NS_MAX (1 * NSEC_PER_SEC)
 #define PULL_STEPS_MAX 32
 #define LOAD_FUZZ_MAX (1ULL << 20)
 #define BALANCE_MIN_NS (1 * NSEC_PER_MSEC)
@@ -106,8 +113,8 @@ const volatile u64 load_fuzz = 1024;
 
 struct cfs_task {
 	u64 key;             /* in the order of `cpu`; only ticks and enqueueing move it */
-	s64 wait_runtime_ns; /* what the task is owed; stale while it runs */
 	u64 since_fair_ns;   /* fair clock of `cpu` when it began to wait, or to sleep */
+	s32 wait_runtime_ns; /* what the task is owed; stale while it runs */
 	u32 weight;
 	u32 cpu; /* whose queue's sums include it */
 	bool is_runnable;
@@ -128,7 +135,7 @@ struct {
 struct cfs_queue {
 	struct cpu_queue base;
 	struct load load;
-	u64 divisor;     /* the load by which time was divided last */
+	u32 divisor;     /* the load by which time was divided last */
 	u32 inverse;     /* 2^32 / divisor, rounded down; of 1 it is 2^32 - 1 */
 	u32 not_covered; /* what is left of 2^32 */
 	u64 fair_clock_ns;
@@ -137,8 +144,8 @@ struct cfs_queue {
 	bool is_busy;
 	s32 pid;
 	u32 weight;
+	s32 wait_runtime_ns;
 	u64 key;
-	s64 wait_runtime_ns;
 	u64 charged_at_ns;
 	u64 ran_ns;        /* since it was switched to */
 	u64 picked_ran_ns; /* ran_ns when it was last picked */
@@ -146,7 +153,7 @@ struct cfs_queue {
 };
 
 static struct cfs_queue queues[CPUS_MAX];
-static u64 scaled_latency_ns, scaled_granularity_ns, scaled_wakeup_ns, limit_ns;
+static u32 scaled_latency_ns, scaled_granularity_ns, scaled_wakeup_ns, limit_ns;
 
 static struct cfs_queue *queue_of(u32 cpu)
 {
@@ -170,80 +177,91 @@ static struct cfs_task *task_of(struct task_struct *p)
 
 /* ---- what a task is owed ------------------------------------------------------------------- */
 
-static s64 limited(s64 wait_runtime_ns)
+static s32 limited(s32 wait_runtime_ns)
 {
-	return clamp(wait_runtime_ns, -(s64)limit_ns, (s64)limit_ns);
+	return clamp(wait_runtime_ns, -(s32)limit_ns, (s32)limit_ns);
 }
 
-/* The part of `entitled_ns` that a running task pays back of the sleepers' bonus. */
-static u64 pay_back(struct cfs_queue *q, u64 entitled_ns)
+/* As announced a running task pays its weight's part of the sleepers' bonus back, whatever it is
+ * entitled to. What is beyond RUN_NS_MAX leads to the limit all the same. */
+static u32 pay_part_back(struct cfs_queue *q)
 {
-	u64 ns;
+	u64 ns = q->bonus_ns * q->weight / max(q->load.now, q->weight);
+
+	q->bonus_ns -= ns;
+	return (u32)min(ns, RUN_NS_MAX);
+}
+
+/* The part of `entitled_ns` that it pays back. */
+static u32 pay_back(struct cfs_queue *q, u32 entitled_ns)
+{
+	u32 ns;
 
 	if (!sleeper_bonus)
 		return 0;
 	if (as_announced)
-		ns = q->bonus_ns * q->weight / max(q->load.now, (u64)q->weight);
-	else if (q->bonus_ns > scaled_granularity_ns)
-		ns = min(min(entitled_ns, q->bonus_ns), limit_ns - (u64)q->wait_runtime_ns);
-	else
+		return pay_part_back(q);
+	if (q->bonus_ns <= scaled_granularity_ns)
 		return 0;
+	ns = (u32)min(entitled_ns, q->bonus_ns);
+	ns = min(ns, limit_ns - (u32)q->wait_runtime_ns);
 	q->bonus_ns -= ns;
 	return ns;
 }
 
-static void note_divisor(struct cfs_queue *q, u64 load)
+static void note_divisor(struct cfs_queue *q, u32 load)
 {
 	if (q->divisor == load)
 		return;
 	q->divisor = load;
 	q->inverse = load > 1 ? (u32)(INVERSE_ONE / load) : (u32)(INVERSE_ONE - 1);
-	q->not_covered = (u32)(INVERSE_ONE - load * q->inverse);
+	q->not_covered = -(load * q->inverse);
 }
 
-/* value / divisor. Of a value below 2^32 the product falls short of the quotient by less than 1:
- * rounded down it is right or one too low, which the remainder tells. By an inverse without a
- * remainder it is right. */
-static u64 divided(const struct cfs_queue *q, u64 value)
+/* value / divisor, LONG_MAX at the most. Of a value below 2^32 the product falls short of the
+ * quotient by less than 1: rounded down it is right or one too low, which the remainder tells. By
+ * an inverse without a remainder it is right. */
+static u32 divided(const struct cfs_queue *q, u64 value)
 {
-	u64 quotient = value * q->inverse / INVERSE_ONE;
+	u32 quotient = (u32)(value * q->inverse / INVERSE_ONE);
 
+	/* As calc_delta_mine of 2.6.24; that of the first merge has the limit of wait_runtime. */
 	if (value >= INVERSE_ONE / 2)
-		return value / q->divisor;
+		return (u32)min(value / q->divisor, LONG_MAX);
 	if (!q->not_covered)
 		return quotient;
-	return value - quotient * q->divisor < q->divisor ? quotient : quotient + 1;
+	return (u32)value - quotient * q->divisor < q->divisor ? quotient : quotient + 1;
 }
 
 /* Lets the fair clock pass: the running task gets more than an ideal CPU would have given it. */
 static void charge(struct cfs_queue *q, u64 now)
 {
 	u32 ran_ns = (u32)min(since(q->charged_at_ns, now), RUN_NS_MAX);
-	u64 entitled_ns;
+	u32 entitled_ns;
 
 	if (!q->is_busy)
 		return;
-	note_divisor(q, max(q->load.now, (u64)q->weight));
+	note_divisor(q, max(q->load.now, q->weight));
 	entitled_ns = divided(q, (u64)ran_ns * q->weight);
 	q->charged_at_ns += ran_ns;
 	q->ran_ns += ran_ns;
 	q->wait_runtime_ns = limited(q->wait_runtime_ns +
-				     (s64)(entitled_ns - pay_back(q, entitled_ns) - ran_ns));
+				     (s32)(entitled_ns - pay_back(q, entitled_ns) - ran_ns));
 	q->fair_clock_ns += divided(q, (u64)ran_ns * NICE_0_WEIGHT);
 }
 
 /* Adds the fair time since the task began to wait or sleep, for its weight; never beyond the limit,
  * so that whoever waits longer than that loses the rest. */
-static void credit(struct cfs_task *t, u64 fair_ns)
+static void credit(struct cfs_task *t, u32 fair_ns)
 {
 	if (t->weight != NICE_0_WEIGHT)
-		fair_ns = fair_ns * t->weight / NICE_0_WEIGHT;
-	t->wait_runtime_ns = limited(t->wait_runtime_ns + (s64)fair_ns);
+		fair_ns = (u32)min((u64)fair_ns * t->weight / NICE_0_WEIGHT, 2ULL * limit_ns);
+	t->wait_runtime_ns = limited(t->wait_runtime_ns + (s32)fair_ns);
 }
 
-static u64 fair_since(const struct cfs_task *t, const struct cfs_queue *q)
+static u32 fair_since(const struct cfs_task *t, const struct cfs_queue *q)
 {
-	return min(since(t->since_fair_ns, q->fair_clock_ns), 2 * limit_ns);
+	return (u32)min(since(t->since_fair_ns, q->fair_clock_ns), 2ULL * limit_ns);
 }
 
 static void begin_wait(struct cfs_task *t, const struct cfs_queue *q)
@@ -262,60 +280,62 @@ static void end_wait(struct cfs_task *t, const struct cfs_queue *q)
 /* Credits the sleep that ends now, unless those who run have much to pay back already. */
 static void credit_sleep(const struct task_struct *p, struct cfs_task *t, struct cfs_queue *q)
 {
-	u64 fair_ns = fair_since(t, q), load = q->load.past[PAST_LOADS - 1];
-	s64 before_ns = t->wait_runtime_ns;
+	u32 fair_ns = fair_since(t, q), load = q->load.past[PAST_LOADS - 1];
+	s32 before_ns = t->wait_runtime_ns;
 
 	if (!fair_sleepers || p->policy == SCHED_BATCH)
 		return;
 	if (sleeper_bonus && !as_announced && q->bonus_ns > limit_ns)
 		return;
 	if (sleeper_avg)
-		fair_ns = fair_ns * load / max(load + t->weight, 1ULL);
+		fair_ns = (u32)((u64)fair_ns * load / max(load + t->weight, 1U));
 	credit(t, fair_ns);
-	q->bonus_ns += (u64)(t->wait_runtime_ns - before_ns);
+	q->bonus_ns += (u32)(t->wait_runtime_ns - before_ns);
 }
 
 /* ---- keys ---------------------------------------------------------------------------------- */
 
-static u64 key_of(const struct cfs_queue *q, s64 wait_runtime_ns, u64 weight)
+static u64 key_of(const struct cfs_queue *q, s32 wait_runtime_ns, u32 weight)
 {
 	bool is_owed = wait_runtime_ns > 0;
-	u64 ns = is_owed ? (u64)wait_runtime_ns : -(u64)wait_runtime_ns;
+	u64 ns = is_owed ? (u32)wait_runtime_ns : -(u32)wait_runtime_ns;
 
 	if (is_owed && as_announced)
 		ns = ns * weight / NICE_0_WEIGHT;
 	else if (weight != NICE_0_WEIGHT)
-		ns = ns * NICE_0_WEIGHT / max(weight, 1ULL);
+		ns = ns * NICE_0_WEIGHT / max(weight, 1U);
 	return is_owed ? q->fair_clock_ns - ns : q->fair_clock_ns + ns;
 }
 
 /* A granularity in key space: finer for whatever is not nice 0. */
-static u64 niced(u64 ns, u64 weight)
+static u32 niced(u32 ns, u32 weight)
 {
 	if (weight < NICE_0_WEIGHT)
-		return ns * weight / NICE_0_WEIGHT;
+		return (u32)((u64)ns * weight / NICE_0_WEIGHT);
 	if (weight > NICE_0_WEIGHT && !as_announced)
-		return ns * NICE_0_WEIGHT / weight;
+		return (u32)((u64)ns * NICE_0_WEIGHT / weight);
 	return ns;
 }
 
 /* Granularity of ticks: with it equal hogs have turns of latency / nr_running. */
-static u64 tick_granularity(const struct cfs_queue *q)
+static u32 tick_granularity(const struct cfs_queue *q)
 {
-	u64 nr = max(q->base.nr_running, 1ULL);
-	u64 turn_ns = scaled_latency_ns / nr;
+	u32 nr = max((u32)q->base.nr_running, 1U);
+	u32 turn_ns = scaled_latency_ns / nr;
 
 	if (latency_ns && nr == 1)
 		return turn_ns;
 	return max(turn_ns - turn_ns / nr, scaled_granularity_ns);
 }
 
-/* Whether a task of this key must run in place of the running one. */
-static bool is_due(const struct cfs_queue *q, u64 key, u64 granularity_ns)
+/* Whether a task of this key must run in place of the running one. What that has run since it was
+ * picked is cut to 32 bits, as in Linux on i386. */
+static bool is_due(const struct cfs_queue *q, u64 key, u32 granularity_ns)
 {
-	u64 turn_ns = max(scaled_latency_ns / max(q->base.nr_running, 1ULL), scaled_granularity_ns);
+	u32 nr = max((u32)q->base.nr_running, 1U);
+	u32 turn_ns = max(scaled_latency_ns / nr, scaled_granularity_ns);
 
-	if (latency_ns && q->ran_ns - q->picked_ran_ns > turn_ns)
+	if (latency_ns && (u32)(q->ran_ns - q->picked_ran_ns) > turn_ns)
 		granularity_ns = 0;
 	return (s64)(q->key - key) > (s64)niced(granularity_ns, q->weight);
 }
@@ -358,11 +378,11 @@ static bool parent_runs_here(const struct task_struct *p, const struct cfs_queue
 /* The child's first key makes it preempt its parent. */
 static void place_before_parent(struct cfs_task *t, const struct cfs_queue *q)
 {
-	u64 granularity_ns = tick_granularity(q);
+	u32 granularity_ns = tick_granularity(q);
 
 	t->key = q->key - niced(granularity_ns, q->weight) - 1;
 	if (start_debit)
-		t->wait_runtime_ns = -(s64)(granularity_ns / 2);
+		t->wait_runtime_ns = -(s32)(granularity_ns / 2);
 }
 
 void BPF_STRUCT_OPS(cfs_2007_runnable, struct task_struct *p, u64 enq_flags)
@@ -391,7 +411,7 @@ void BPF_STRUCT_OPS(cfs_2007_runnable, struct task_struct *p, u64 enq_flags)
 
 static bool preempts(struct cfs_queue *q, const struct task_struct *p, const struct cfs_task *t)
 {
-	u64 ns = p->policy == SCHED_BATCH ? batch_wakeup_granularity_ns : scaled_wakeup_ns;
+	u32 ns = p->policy == SCHED_BATCH ? batch_wakeup_granularity_ns : scaled_wakeup_ns;
 
 	return q->is_busy && !q->base.need_resched && is_due(q, t->key, ns);
 }
@@ -677,10 +697,7 @@ s32 BPF_STRUCT_OPS(cfs_2007_init_task, struct task_struct *p, struct scx_init_ta
 
 static bool tunables_are_sound(void)
 {
-	return tunable_is_within(latency_ns, 0, TUNABLE_NS_MAX) &&
-	       tunable_is_within(min_granularity_ns, 1, TUNABLE_NS_MAX) &&
-	       tunable_is_within(wakeup_granularity_ns, 0, TUNABLE_NS_MAX) &&
-	       tunable_is_within(batch_wakeup_granularity_ns, 0, TUNABLE_NS_MAX) &&
+	return tunable_is_within(min_granularity_ns, 1, TUNABLE_NS_MAX) &&
 	       tunable_is_within(runtime_limit_ns, 1, TUNABLE_NS_MAX) &&
 	       tunable_is_within(busy_factor, 0, BUSY_FACTOR_MAX) &&
 	       tunable_is_within(imbalance_percent, 100, IMBALANCE_PERCENT_MAX) &&
@@ -699,10 +716,10 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_2007_init)
 	if (error)
 		return error;
 	factor = scale_by_cpus(scale_cpus_max);
-	scaled_latency_ns = min(latency_ns * factor, GRANULARITY_MAX_NS);
-	scaled_granularity_ns = min(min_granularity_ns * factor, GRANULARITY_MAX_NS);
-	scaled_wakeup_ns = wakeup_granularity_ns * factor;
-	limit_ns = min(runtime_limit_ns * factor, GRANULARITY_MAX_NS);
+	scaled_latency_ns = (u32)min(latency_ns * factor, GRANULARITY_MAX_NS);
+	scaled_granularity_ns = (u32)min(min_granularity_ns * factor, GRANULARITY_MAX_NS);
+	scaled_wakeup_ns = (u32)min(wakeup_granularity_ns * factor, LONG_MAX);
+	limit_ns = (u32)min(runtime_limit_ns * factor, GRANULARITY_MAX_NS);
 	idle_keeps_turn = idle_waits_as_busy;
 	shortest_interval_ns = BALANCE_MIN_NS;
 	longest_interval_ns = BALANCE_MAX_NS;

@@ -190,7 +190,7 @@ fn two_children_of_2_6_31_share_a_cpu_as_fork_goes_by_the_last_tick() {
 }
 
 #[test]
-fn lat_ctx_is_faster_under_cfs_devel_and_32_bits_cost_2_6_23_most() {
+fn lat_ctx_is_faster_under_cfs_devel_and_32_bits_cost_either_cfs_more_than_o1() {
     let ring = ("lat_ctx", &[("rounds", "1000"), ("less_pipes", "true")][..]);
     let [narrow, wide] = [None, Some(0)].map(|wide_ps| {
         let mut machine = shipped_machine("duron-600");
@@ -201,5 +201,5 @@ fn lat_ctx_is_faster_under_cfs_devel_and_32_bits_cost_2_6_23_most() {
     // Which of 2.6.22 and 2.6.23 is faster depends on more than is known.
     assert!(narrow[2] < narrow[1], "{narrow:?}");
     let [o1, cfs_2007, devel] = [0, 1, 2].map(|one| narrow[one] - wide[one]);
-    assert!(0.0 < o1 && o1 < devel && devel < cfs_2007, "{narrow:?} {wide:?}");
+    assert!(0.0 < o1 && o1 < cfs_2007 && o1 < devel, "{narrow:?} {wide:?}");
 }

@@ -21,12 +21,20 @@
 
 #include <scx/queue_per_cpu.bpf.h>
 
+/* What weights are summed up in, `unsigned long` in Linux: it has 32 bits in a policy that defines
+ * LOADS_OF_I386 before it includes this. */
+#ifdef LOADS_OF_I386
+typedef u32 load_sum;
+#else
+typedef u64 load_sum;
+#endif
+
 #define PAST_LOADS 3
 #define IDLE_TICKS_MAX 16 /* (3/4)^16 of a load is nothing */
 
 struct load {
-	u64 now;              /* weights of the runnable tasks, the running one included */
-	u64 past[PAST_LOADS]; /* averages over 1, 2 and 4 ticks */
+	load_sum now;              /* weights of the runnable tasks, the running one included */
+	load_sum past[PAST_LOADS]; /* averages over 1, 2 and 4 ticks */
 	u64 ticked_at_ns;
 };
 
@@ -40,13 +48,13 @@ static struct load *load_of(u32 cpu);
 /* ---- tasks come and go --------------------------------------------------------------------- */
 
 /* A task of that weight has become runnable, or is no more, by any CPU's doing. */
-static void add_load(u32 cpu, u64 weight)
+static void add_load(u32 cpu, load_sum weight)
 {
 	__sync_fetch_and_add(&load_of(cpu)->now, weight);
 	__sync_fetch_and_add(&cpu_queue_of(cpu)->nr_running, 1);
 }
 
-static void remove_load(u32 cpu, u64 weight)
+static void remove_load(u32 cpu, load_sum weight)
 {
 	__sync_fetch_and_add(&load_of(cpu)->now, -weight);
 	__sync_fetch_and_add(&cpu_queue_of(cpu)->nr_running, -1);
@@ -76,8 +84,8 @@ static void note_load_at_tick(struct load *load, u64 now)
 	u32 i;
 
 	bpf_for(i, 0, PAST_LOADS) {
-		u64 *past = &load->past[i < PAST_LOADS ? i : 0];
-		u64 up = load->now > *past ? (1ULL << i) - 1 : 0;
+		load_sum *past = &load->past[i < PAST_LOADS ? i : 0];
+		load_sum up = load->now > *past ? (1ULL << i) - 1 : 0;
 
 		*past = (*past * ((1ULL << i) - 1) + load->now + up) >> i;
 	}
