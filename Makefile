@@ -185,7 +185,7 @@ schedlab-bench: ## Builds the benchmarks as one static program for any Linux of 
 	@echo "built target/$(GUEST_TARGET)/release/schedlab-bench"
 
 .PHONY: instructions
-instructions: setup guest ## What policies' own instructions are in a kernel, beside the simulator's, four minutes
+instructions: setup guest ## What policies' own instructions are in a kernel, beside the simulator's, six minutes
 	python tests/instructions_in_kernels.py
 
 .PHONY: agree-native
