@@ -131,11 +131,12 @@ fn counter_tests_in_a_row_are_measured_together_and_those_before_are_not() {
 // ---- lrzip --------------------------------------------------------------------------------------
 
 /// Half of the file is left: with 15 threads that is 8 blocks.
-const LRZIP: [(&str, &str); 6] = [
+const LRZIP: [(&str, &str); 7] = [
     ("spread_permille", "0"),
     ("scan", "1s"),
     ("compress", "8s"),
     ("finder_permille", "250"),
+    ("batch", "1ms"),
     ("write", "80ms"),
     ("left_permille", "500"),
 ];
