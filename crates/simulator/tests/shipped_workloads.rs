@@ -205,10 +205,10 @@ fn who_codes_in_lrzip_sleeps_once_a_batch_where_finding_takes_longer() {
 
 #[test]
 fn the_main_thread_of_lrzip_has_half_the_nice_value_of_the_others() {
-    for (nice, main) in [("19", 9), ("5", 2), ("0", 0)] {
-        let workload = shipped_workload("lrzip", &[("nice", nice)]);
+    for (nice, main) in [(19, 9), (5, 2), (0, 0)] {
+        let workload = shipped_workload("lrzip", &[("nice", &nice.to_string())]);
         for template in &workload.templates {
-            let want = if template.name == "lrzip" { main } else { nice.parse().unwrap() };
+            let want = if template.name == "lrzip" { main } else { nice };
             assert_eq!(template.nice, want, "{} with {nice}", template.name);
         }
     }
