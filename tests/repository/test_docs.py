@@ -26,7 +26,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 WRITE = os.environ.get("DOCS") == "write"
-COMMAND_TIMEOUT_S = 180
+COMMAND_TIMEOUT_S = 600
 NOT_FOUND = 127  # the shell's exit status for a command it does not know
 
 FENCE = re.compile(
