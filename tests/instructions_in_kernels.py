@@ -310,7 +310,11 @@ def empty_policy(
     )
     source = place / "empty.bpf.c"
     source.write_text(text)
-    return measured(source, saves)
+    switch = measured(source, saves)
+    if switch.kernel is None:
+        name = ", ".join(own) or "no operations"
+        raise SystemExit(f"error: empty policy ({name}) {switch.difference}\nhint: run it again")
+    return switch
 
 
 def less(one: Switch, other: Switch) -> Switch:
@@ -323,7 +327,7 @@ def less(one: Switch, other: Switch) -> Switch:
         simulated=one.simulated - other.simulated,
         calls=calls,
         wakeups=one.wakeups,
-        difference=one.difference or other.difference,
+        difference=one.difference or (other.difference and f"empty policy {other.difference}"),
     )
 
 

@@ -13,7 +13,7 @@
 //!
 //! Source: lrzip 0.614, stream.c and rzip.c: each thread writes when it is its turn; main.c: nice
 //! values. The LZMA SDK in it, LzFindMt.c and LzFindMt.h: the ring. Own: runs of lrzip 0.651 on 128
-//! and 470 MB with 1 to 16 threads, whose threads were sampled, and whose waits were counted.
+//! MiB and 470 MB with 1 to 16 threads, whose threads were sampled, and whose waits were counted.
 
 use crate::made::builder::ProgramBuilder;
 use crate::model::error::ScenarioError;
